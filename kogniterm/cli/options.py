@@ -154,9 +154,6 @@ SESSION_GROUPS = (
                  "N", "max_session_tokens"),
         Argument("--max-session-cost", "Maximum cost of the whole session, in US dollars",
                  "USD", "max_session_cost_usd"),
-        Argument("--max-commands", "Maximum number of commands per task", "N", "max_commands"),
-        Argument("--max-output", "Maximum command output per task, in megabytes",
-                 "MB", "max_output_mb"),
     )),
 )  # fmt: skip
 """The options of a session. Each that sets a setting names it; `default` is that setting's."""

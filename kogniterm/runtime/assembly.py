@@ -375,14 +375,11 @@ def _policy(
 
 
 def _budget(settings: Settings, modes: SessionModes) -> Budget:
-    megabytes = settings.max_output_mb
     of_turn = Limits(
         steps=settings.max_steps,
         seconds=settings.max_seconds,
         tokens=settings.max_tokens,
         dollars=settings.max_cost_usd,
-        commands=settings.max_commands,
-        output_bytes=int(megabytes * 1_000_000) if megabytes is not None else None,
     )
     of_session = Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
     return Budget(

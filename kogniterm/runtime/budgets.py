@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
 from kogniterm.text.money import money
-from kogniterm.types import Answer, CommandResult, LimitReached, Phrase, Plan, Usage
+from kogniterm.types import Answer, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Clock
@@ -27,14 +27,12 @@ class Limits:
     seconds: float | None = None
     tokens: int | None = None
     dollars: float | None = None
-    commands: int | None = None
-    output_bytes: int | None = None
 
 
 NO_OTHERS: Mapping[str, Usage] = {}
 NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
-OF_ACTIONS = ("seconds", "commands", "output_bytes")
-"""The budgets that another action needs; the other ones are those of model calls."""
+OF_ACTIONS = ("seconds",)
+"""The budget that another action needs; the other ones are those of model calls."""
 OF_SESSION = ("steps", "tokens", "dollars")
 """The budgets that a whole session may have: those of model calls."""
 
@@ -158,8 +156,6 @@ _OVER = {
     "seconds": "Time limit reached: {limit} s.",
     "tokens": "Token limit reached: {limit}.",
     "dollars": "Cost limit reached: {limit}.",
-    "commands": "Command limit reached: {limit}.",
-    "output_bytes": "Command output limit reached: {limit} bytes.",
 }
 
 
@@ -175,8 +171,6 @@ _OPTIONS = {
     "seconds": "--timeout",
     "tokens": "--max-tokens",
     "dollars": "--max-cost",
-    "commands": "--max-commands",
-    "output_bytes": "--max-output",
 }
 _OPTIONS_SESSION = {"tokens": "--max-session-tokens", "dollars": "--max-session-cost"}
 _RAISED_WITH = {
@@ -224,8 +218,6 @@ class TurnCount:
     steps: int = 0
     purpose: str = ""
     usage: Usage = field(default_factory=Usage)
-    commands: int = 0
-    output_bytes: int = 0
     dollars: float = 0.0
     refused: list[tuple[Phrase | str, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -271,11 +263,6 @@ class TurnCount:
         self.unpriced.add(model)
         return False
 
-    def add_command(self, result: CommandResult) -> None:
-        """Count a command that ended."""
-        self.commands += 1
-        self.output_bytes += result.output_bytes
-
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Count the time of a question to the user as waiting."""
@@ -316,24 +303,19 @@ class TurnCount:
             "seconds": self.seconds,
             "tokens": self.usage.input + self.usage.output,
             "dollars": self.dollars,
-            "commands": self.commands,
-            "output_bytes": self.output_bytes,
         }
 
 
-WHOLE = frozenset({"steps", "tokens", "commands", "output_bytes"})
+WHOLE = frozenset({"steps", "tokens"})
 COUNTS: Mapping[str, float] = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
-BYTES: Mapping[str, float] = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 TIMES: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 UNITS: Mapping[str, Mapping[str, float]] = {
     "steps": COUNTS,
     "seconds": TIMES,
     "tokens": COUNTS,
     "dollars": {"": 1},
-    "commands": COUNTS,
-    "output_bytes": BYTES,
 }
-"""The units that may follow the number of each budget: 200k, 15min, 50MB."""
+"""The units that may follow the number of each budget: 200k, 15min."""
 _AMOUNT = re.compile(r"\$?(\d+(?:[.,]\d+)?)\s*([a-zA-Z]*)")
 
 
@@ -434,7 +416,7 @@ def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage
     Seconds are those of turns, by the journal's clock; dollars are left to the caller, who knows
     the price.
     """
-    from kogniterm.sessions.records import InputReceived, Outcome, TurnEnded
+    from kogniterm.sessions.records import InputReceived, TurnEnded
 
     spent, usage = dict(NOTHING), Usage()
     begun: float | None = None
@@ -449,9 +431,6 @@ def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage
             case TurnEnded() if begun is not None:
                 spent["seconds"] += max(record.time - begun, 0)
                 begun = None
-            case Outcome(result=result) if result is not None:
-                spent["commands"] += 1
-                spent["output_bytes"] += result.output_bytes
         last = record.time
     if begun is not None:
         spent["seconds"] += max(last - begun, 0)

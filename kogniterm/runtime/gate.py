@@ -66,7 +66,7 @@ class Gate:
             self.prepare()
         self._io = io
         judged = self._by_policy(request, io)
-        if judged.verdict.kind != "deny" or self.hooks.replays:
+        if judged.verdict.kind != "deny":
             judged = await self._heard(judged, io)
         request, report, verdict = judged.request, judged.report, judged.verdict
         if request.effect == "command" and verdict.kind != "deny":

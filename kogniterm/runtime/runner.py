@@ -183,12 +183,7 @@ class Runner:
         io.sink(self.started(run))
         box = self.policy.confine(run.decision, run.report)
         self.stopping.begin()
-        task = asyncio.ensure_future(
-            self.in_thread(
-                self.executor.run, run, io, OutputLeft(self.budget.left("output_bytes"),
-                self.stopping.request_at_limit), io.terminal,
-            )
-        )  # fmt: skip
+        task = asyncio.ensure_future(self.in_thread(self.executor.run, run, io, io.terminal))
         cancelled = await until_done(task, self.stopping)
         again = await self.end_command(
             run, task.result(), box, io, count, can_ask=io.attended and not cancelled
@@ -210,7 +205,6 @@ class Runner:
         asked = hosts.request_of(request, run.decision.command, run.report)
         hosts.intend(request)
         end, cancelled = await hosts.act(request, asked, io.sink)
-        count.commands += 1
         facts = hosts.facts(request)
         masked = masked_by(run.decision.command)
         ended = ToolEnd(end.text, failed=end.failed, lost=end.lost, masked=masked)
@@ -242,7 +236,6 @@ class Runner:
         after = self.policy.after_run(
             run.decision.command, result, box, can_ask=ask, answers=io.user_answers
         )
-        count.add_command(result)
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
         heard = await self._hear_hooks(run, result, after, io)
@@ -324,12 +317,11 @@ class Runner:
         execute: Callable[..., CommandResult],
         run: Approved,
         io: TurnIO,
-        output: OutputLeft,
         terminal: Terminal | None,
         pool: ThreadPoolExecutor | None = None,
     ) -> CommandResult:
         """Run an approved command with `execute` on a thread; return its result, whatever it is."""
-        watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id, output)
+        watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id)
         limits = [self.command_timeout, self.budget.left("seconds")]
         command = run.decision.command
         given = self.journal.given
@@ -517,21 +509,17 @@ class CommandStop:
         self._executor = executor
         self._requested = asyncio.Event()
         self.by = ""
-        """Sentence for the model on who made the request, and why."""
+        """Sentence for the model on who made the request."""
 
-    def request(self, by: str = "The user stopped it.") -> None:
+    def request(self) -> None:
         """End the running command; does nothing when none runs."""
-        self.by = self.by or by
+        self.by = "The user stopped it."
         self._requested.set()
         self._executor.stop()
 
     def request_job(self) -> None:
         """Let the running command go on as a job, the first of several."""
         self._requested.set()
-
-    def request_at_limit(self) -> None:
-        """End the running command, which wrote more than the session may."""
-        self.request("The output limit of the session was reached.")
 
     def begin(self) -> None:
         """Drop the request: a new command begins."""
@@ -570,26 +558,6 @@ async def until_done(task: asyncio.Future[Any], stopping: CommandStop) -> bool:
     return cancelled
 
 
-class OutputLeft:
-    """Bytes that commands may still write, all together; `stop` ends them when none are left."""
-
-    def __init__(self, most: float | None, stop: Callable[[], None]) -> None:
-        self.stop = stop
-        self._left = most
-        self._lock = threading.Lock()
-
-    def take(self, count: int) -> bool:
-        """Take `count` bytes, on any thread; return whether these were the last."""
-        with self._lock:
-            if self._left is None:
-                return False
-            self._left -= count
-            if self._left > 0:
-                return False
-            self._left = None
-            return True
-
-
 class LoopSink:
     """Carries output from the executor's thread to the loop, bounded and in few large pieces."""
 
@@ -598,9 +566,7 @@ class LoopSink:
         loop: asyncio.AbstractEventLoop,
         sink: EventSink,
         request_id: str,
-        left: OutputLeft | None = None,
     ) -> None:
-        self._left = left
         self._loop = loop
         self._sink = sink
         self._request_id = request_id
@@ -611,8 +577,6 @@ class LoopSink:
 
     def output(self, data: bytes) -> None:
         """Take output, on the executor's thread."""
-        if self._left is not None and self._left.take(len(data)):
-            self._loop.call_soon_threadsafe(self._left.stop)
         with self._lock:
             self._waiting += data
             excess = len(self._waiting) - MAX_WAITING_BYTES

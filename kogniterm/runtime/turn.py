@@ -309,7 +309,7 @@ async def _run_at_once(
         first = [one.id for one in pending].index(request.id)
         exact = takewhile(lambda one: one is not None, map(services.journal.exact, pending[first:]))
         waiting = [one for one in exact if one is not None]
-        found = beside.candidates(services.gate, waiting, io, count)
+        found = beside.candidates(services.gate, waiting, io)
         approved, before = await beside.admit(services.gate, found, io, count)
         judged.update(before)
     if beside is None or len(approved) < 2:

@@ -35,7 +35,7 @@ async def limit_that_ends(
 def _reached(journal: TurnJournal, count: TurnCount, names: tuple[str, ...]) -> LimitReached | None:
     """Return the limit that is used up: in this process, or before a crash at its question."""
     asked = journal.state.limit
-    if asked is None:
+    if asked is None or asked.name not in NOTHING:  # a limit that earlier versions had
         return count.budget.over(names)
     limit = count.budget.limit(asked.name, of_session=asked.of_session)
     if limit is None or limit > asked.limit:  # it was raised for the resume

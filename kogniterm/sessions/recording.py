@@ -226,10 +226,10 @@ class Shortened:
 class TurnRecording:
     """One turn, each queue in the order of its use.
 
-    `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
-    ended the turn. `inside` and `proposed` are by tool; parallel sub-agents ask for them in any
-    order. `withheld` are the files for which approved requests were not started, by request.
-    `agent_nodes` counts the nodes of sub-agents that ran. `hooks` are notes of what hooks said.
+    `voices` are by agent, with the main one under the empty name. `judged`, `decided` and
+    `outcomes` are by the ID of the call that they are about; `calls` has it for each request.
+    `inside` and `proposed` are by tool; parallel sub-agents ask for them in any order. `withheld`
+    are the files for which approved requests were not started, by request.
     """
 
     given: InputReceived
@@ -238,30 +238,28 @@ class TurnRecording:
     mode: str = ""
     voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
     compactions: deque[Shortened] = field(default_factory=deque)
-    judged: deque[Judged] = field(default_factory=deque)
-    decided: deque[Decided] = field(default_factory=deque)
-    outcomes: deque[Outcome] = field(default_factory=deque)
+    calls: dict[str, str] = field(default_factory=dict)
+    judged: dict[str, deque[Judged]] = field(default_factory=lambda: defaultdict(deque))
+    decided: dict[str, deque[Decided]] = field(default_factory=lambda: defaultdict(deque))
+    outcomes: dict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
     inside: dict[str, list[Answered]] = field(default_factory=lambda: defaultdict(list))
     proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
-    agent_nodes: int = 0
     withheld: dict[str, str] = field(default_factory=dict)
-    hooks: list[Noted] = field(default_factory=list)
     settled: int = 0
-    ended: TurnEnded | None = None
 
-    @property
-    def speechless(self) -> bool:
-        """True when all recorded replies were used."""
-        return not any(voice.replies for voice in self.voices.values())
+    def call_of(self, request_id: str) -> str:
+        """Return the ID of the call behind a request."""
+        return self.calls.get(request_id, "")
 
 
 @dataclass(slots=True)
 class SessionRecording:
     """The whole session: turns, and the records that are copied as they are.
 
-    These are the records between turns, and the turns in which a recipe ran (its nodes run side by
-    side, in an order that another run need not have), the commands in a custom command, or a
-    sub-agent that the user called.
+    These are the records between turns, and the turns that the graph did not make alone: those with
+    a recipe (its nodes run side by side, in an order that another run need not have), with the
+    commands in a custom command, with a sub-agent that the user called, with hooks, with commands
+    on hosts, and those that were interrupted or resumed after a crash.
     """
 
     parts: list[TurnRecording | RecordBody] = field(default_factory=list)
@@ -297,7 +295,7 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
                 recording.parts.append(body)
             copied = copied and not isinstance(body, TurnEnded)
         elif isinstance(body, TurnEnded):
-            turn.ended, turn = body, None
+            turn = None
         else:
             _take(turn, body, started)
     return recording
@@ -305,15 +303,30 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
 
 def _copied_turns(records: Iterable[Record]) -> set[int]:
     """Return the numbers of the turns that the graph alone did not make."""
-    turn, found = 0, set()
+    turn, found, running = 0, set(), False
     for record in records:
-        if isinstance(record.body, InputReceived):
-            turn = record.body.turn
-            if record.body.input.parts or record.body.input.agent:
+        body = record.body
+        if isinstance(body, InputReceived):
+            if running:
+                found.add(turn)  # a crash ended the turn before
+            turn, running = body.turn, True
+            if body.input.parts or body.input.agent:
                 found.add(turn)
-        elif isinstance(record.body, NodeRan) and record.body.update.node == RECIPE_NODE:
+        elif isinstance(body, TurnEnded):
+            running = False
+            if body.stop in ("interrupted", "unknown"):
+                found.add(turn)
+        elif (running and isinstance(body, SessionOpened)) or _is_outside(body):
             found.add(turn)
-    return found
+    return found | {turn} if running else found
+
+
+def _is_outside(body: RecordBody) -> bool:
+    """Return whether a record comes from a recipe, a hook or a command on hosts."""
+    if isinstance(body, NodeRan):
+        hosts = any(one.effect == "hosts" for one in body.update.pending)
+        return hosts or body.update.node == RECIPE_NODE
+    return isinstance(body, Noted) and body.kind == "hook"
 
 
 def _automatic(decision: Decision) -> bool:
@@ -326,21 +339,18 @@ def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
     match body:
         case NodeRan():
             _take_node(turn, body)
-        case Requested(request=request) if request.effect != "command":
-            if request not in turn.proposed[request.tool]:  # as a hook changed it
-                turn.proposed[request.tool].append(request)
+        case Requested(request=request):
+            turn.calls[request.id] = request.call_id
         case Judged():
-            turn.judged.append(body)
+            turn.judged[turn.call_of(body.request_id)].append(body)
         case Decided(decision=made) if not _automatic(made):
-            turn.decided.append(body)
+            turn.decided[turn.call_of(body.request_id)].append(body)
         case Outcome():
             turn.settled += 1
             if body.request_id in started:
-                turn.outcomes.append(body)
+                turn.outcomes[turn.call_of(body.request_id)].append(body)
             elif changed := CHANGED.match(body.message.text):
                 turn.withheld[body.request_id] = changed["file"]
-        case Noted(kind="hook"):
-            turn.hooks.append(body)
         case Compacted():
             said = len(turn.voices[""].replies)
             turn.compactions.append(Shortened(said, turn.settled, body))
@@ -352,11 +362,11 @@ def _take_node(turn: TurnRecording, body: NodeRan) -> None:
     update = body.update
     for request in update.pending:
         turn.proposed[request.tool].append(request)
+        turn.calls[request.id] = request.call_id
     if update.node in THINKING and update.plan is not None and not update.messages:
         turn.plan = update.plan  # given by the user with the input
         return
     voice = turn.voices[update.agent]
-    turn.agent_nodes += bool(update.agent) and update.node != STOPPED
     if update.node in THINKING:
         _take_thought(turn, voice, update)
         return

@@ -376,20 +376,6 @@ class Settings(BaseSettings):
         flag="--max-session-cost",
         example="5",
     )
-    max_commands: int | None = _setting(
-        None,
-        "Maximum commands in one turn. Unset: no limit.",
-        gt=0,
-        flag="--max-commands",
-        example="40",
-    )
-    max_output_mb: float | None = _setting(
-        None,
-        "Maximum megabytes of command output in one turn. Unset: no limit.",
-        gt=0,
-        flag="--max-output",
-        example="500",
-    )
 
     memory: Literal["off", "session", "full"] = _setting(
         "full",

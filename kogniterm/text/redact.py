@@ -260,12 +260,6 @@ def holds_mark(text: str) -> bool:
     return _ANY_MARK.search(text) is not None or _NUMBERED.search(text) is not None
 
 
-def first_mark(text: str) -> str:
-    """Return the first numbered placeholder of any session in `text`; "" without one."""
-    found = _MARK.search(text)
-    return found[0] if found is not None else ""
-
-
 def unnumbered(text: str) -> str:
     """Return `text` with `[secret]` for each numbered secret, to compare two processes'."""
     return _NUMBERED.sub("[secret]", _MARK.sub("[secret]", text))

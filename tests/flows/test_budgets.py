@@ -1,4 +1,4 @@
-"""Budgets hold for calls, commands, time and output, and can be raised during a turn."""
+"""Budgets hold for calls, tokens and time, and can be raised during a turn."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 
 GO_ON = "replies: [{run: 'echo 1'}, {run: 'echo 2'}, {run: 'echo 3'}, {text: Done.}]"
-
-
-async def test_no_command_runs_beyond_the_budget_of_commands(make_flow: MakeFlow) -> None:
-    script = "replies: [{calls: [{run: echo 1}, {run: echo 2}, {run: touch three}]}, {text: no}]"
-    flow = make_flow(script, max_commands=2)
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert len(flow.results) == 2
-    assert not (flow.folder / "three").exists()
-    assert "a budget is used up" in flow.shown[-1]
-    assert (await make_flow().run("go on")).exit_code == 0
 
 
 @dataclass
@@ -57,13 +46,6 @@ async def test_a_model_that_does_not_answer_ends_with_the_time_of_its_turn(
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert "Time limit reached: 2" in str(answer.reason)
-
-
-async def test_a_flood_of_output_is_ended(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: 'yes'}, {text: no}]", max_output_mb=0.2)
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert [result.ended for result in flow.results] == ["stopped"]
 
 
 async def test_a_budget_can_be_raised_while_the_turn_runs(make_flow: MakeFlow) -> None:
@@ -136,8 +118,7 @@ async def test_a_session_adds_up_its_turns(make_flow: MakeFlow) -> None:
     assert flow.session is not None
     spent, usage = session_spent(flow.session.journal.records())
     assert usage == first.usage + second.usage
-    assert (spent["steps"], spent["commands"]) == (4, 2)
-    assert spent["output_bytes"] == sum(result.output_bytes for result in flow.results)
+    assert spent["steps"] == 4
     assert spent["seconds"] >= 0
     turn = flow.session.budget.spent()
-    assert (turn["steps"], turn["commands"]) == (2, 1)
+    assert turn["steps"] == 2

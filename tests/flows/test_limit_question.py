@@ -75,7 +75,7 @@ async def test_without_a_user_the_turn_ends_at_a_limit(make_flow: MakeFlow) -> N
 @pytest.mark.parametrize(
     ("limit", "asked"),
     [
-        ({"max_commands": 2}, LimitReached("commands", 2)),
+        ({"max_steps": 2}, LimitReached("steps", 2)),
         ({"max_tokens": 1}, LimitReached("tokens", 1)),
         ({"max_session_tokens": 1}, LimitReached("tokens", 1, of_session=True)),
     ],

@@ -153,19 +153,6 @@ nodes:
     assert list(flow.folder.iterdir()) == []
 
 
-async def test_a_limit_of_commands_holds_for_a_group(make_flow: MakeFlow) -> None:
-    flow = make_flow(max_commands=2)
-    recipe = """
-name: r
-nodes:
-  - {id: each, map: {over: "a\\nb\\nc\\nd", do: make, parallel: 4}}
-  - {id: make, command: "touch {{item}}"}
-"""
-    answer = await cook(flow, recipe)
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert len(list(flow.folder.iterdir())) == 2
-
-
 async def test_a_failing_node_lets_running_commands_end_and_starts_no_more(
     make_flow: MakeFlow,
 ) -> None:

@@ -190,11 +190,12 @@ async def test_a_refusal_in_a_sub_agent_node_is_not_the_end_of_the_recipe(
 
 
 async def test_budgets_hold(make_flow: MakeFlow) -> None:
-    flow = make_flow(max_commands=1)
-    recipe = "{name: r, nodes: [{id: a, command: 'true'}, {id: b, command: touch x}]}"
+    flow = make_flow("replies: [{text: a, repeat: forever}]", max_steps=1)
+    recipe = "{name: r, nodes: [{id: a, model: one}, {id: b, model: two}]}"
     answer = await cook(flow, recipe)
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert not (flow.folder / "x").exists()
+    assert flow.session is not None
+    assert flow.session.state.usage.calls == 1
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def heard(make_flow: MakeFlow, tmp_path: Path) -> Iterator[Heard]:
     inventory.touch()
     flow = make_flow(
         "replies: [{text: unused}]", [], approval_mode="manual", allow_reads=True,
-        max_steps=10_000, max_commands=10_000, hosts_inventory=str(inventory),
+        max_steps=10_000, hosts_inventory=str(inventory),
     )  # fmt: skip
     heard = listen(flow)
     yield heard

@@ -199,7 +199,6 @@ replies:
     ("limit", "reason"),
     [
         ({"max_steps": 2}, "Model call limit reached: 2."),
-        ({"max_commands": 1}, "Command limit reached: 1."),
     ],
 )
 async def test_a_budget_stops_cleanly(

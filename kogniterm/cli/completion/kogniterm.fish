@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --allow-secret --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
+            case --allow-secret --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-cost --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -75,8 +75,6 @@ complete -c kogniterm -n '__kogniterm_at ""' -l max-tokens -x -d 'Maximum tokens
 complete -c kogniterm -n '__kogniterm_at ""' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at ""' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at ""' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/run"' -F
 complete -c kogniterm -n '__kogniterm_at "/run"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -111,8 +109,6 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l max-tokens -x -d 'Maximum to
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/run"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -140,8 +136,6 @@ complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-tokens -x -d 'Maximum
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/sessions"' -a 'list' -d 'List sessions, most recent first'
 complete -c kogniterm -n '__kogniterm_at "/sessions"' -a 'show' -d 'Show a session as Markdown'
 complete -c kogniterm -n '__kogniterm_at "/sessions"' -a 'search' -d 'Search the text and the commands of all sessions'
@@ -272,8 +266,6 @@ complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-tokens -x -d 'Maxi
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -393,8 +385,6 @@ complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-tokens -x -d 'Maxi
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -608,8 +598,6 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-tokens -x -d 'Max
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'check' -d 'Explain how a command would be decided, rule by rule'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'test' -d 'List earlier commands that the rules now decide differently'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'permissions' -d 'List the permissions granted for projects'
@@ -909,8 +897,6 @@ complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-tokens -x -d 'Maxi
 complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/mcp/serve"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -937,8 +923,6 @@ complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-tokens -x -d 'Maximum to
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-commands -x -d 'Maximum number of commands per task'
-complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'check' -d 'Check the database, or compare two'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'migrate' -d 'Update the database to the current schema'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'copy' -d 'Copy sessions and memories to another database'

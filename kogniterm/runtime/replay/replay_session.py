@@ -11,8 +11,8 @@ import asyncio
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -22,30 +22,24 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
-from kogniterm.protocols import Executor, Tool
+from kogniterm.protocols import Executor, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.session_agents import recorded_agents
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.replay.recorded_world import (
     Absent,
-    KilledError,
-    NoTime,
     PastTool,
-    PlayedJournal,
     Player,
     RecordedApprover,
     RecordedContext,
     RecordedExecutor,
-    RecordedHooks,
-    RecordedHosts,
     RecordedModel,
     RecordedPolicy,
+    RecordedRunner,
     RecordedText,
     RecordedTool,
     RelocatedExecutor,
 )
-from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.session_prompts import files_of, kept_prompts
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -59,13 +53,14 @@ from kogniterm.sessions.recording import (
     first_divergence,
     recording_of,
 )
-from kogniterm.sessions.records import InputReceived, Intent, Record
+from kogniterm.sessions.records import InputReceived, Intent, Record, SessionOpened
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.session_search import messages_of
 from kogniterm.settings import environment
+from kogniterm.text.redact import session_label
 from kogniterm.tools.skill_tools import NO_SKILLS
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import PlanMode, UserInput, approval_mode
+from kogniterm.types import PlanMode, approval_mode
 
 IN_SCRATCH = frozenset({"read_file", "search_text", "find_files", "edit_file", "write_file"})
 """Tools that work on the scratch copy in a live replay; the others answer from the record."""
@@ -129,7 +124,6 @@ def _world(
         servers=absent,
         forgetting=absent,
         skills=NO_SKILLS,
-        hosts=RecordedHosts(),
     )
     try:
         live = RelocatedExecutor(executor, folder, work) if copied is not None else None
@@ -148,9 +142,10 @@ async def _replay(
     """Play `recording` into `journal`, an empty session, and compare the two."""
     player = Player()
     known = _recorded_preferences(recording.records)
-    written = TurnJournal(
-        PlayedJournal(journal, player), RecordedText(player), NoTime(), preferences=lambda: known
-    )
+    opened = (record.body for record in recording.records)
+    labels = [session_label(one.session_id) for one in opened if isinstance(one, SessionOpened)]
+    text = RecordedText(player, labels)
+    written = TurnJournal(journal, text, SystemClock(), preferences=lambda: known)
     executor = RecordedExecutor(player, live, lambda: journal.state.cwd)
     past = {
         name: PastTool(name, player)
@@ -164,12 +159,14 @@ async def _replay(
         for name, tool in {**tools, **past}.items()
     }
     modes, budget = SessionModes(RecordedModel(model, player)), Budget()
-    policy, hooks = RecordedPolicy(player), Hooks(RecordedHooks(player), offered.get)
+    policy = RecordedPolicy(player)
+    runner = RecordedRunner(written, policy, modes, executor, offered.__getitem__, budget)
+    runner.player = player
     services = TurnServices(
         written,
-        Gate(written, policy, modes, executor, hooks=hooks),
-        Runner(written, policy, modes, executor, offered.__getitem__, budget, hooks),
-        RecordedContext(written, player, modes, offered, hooks, recorded_agents(recording.records)),
+        Gate(written, policy, modes, executor),
+        runner,
+        RecordedContext(written, player, modes, offered, recorded_agents(recording.records)),
         modes,
         budget,
     )
@@ -199,7 +196,7 @@ def _recorded_preferences(records: Iterable[Record]) -> Mapping[str, str]:
 
 
 async def _play(services: TurnServices, player: Player, turn: TurnRecording, io: TurnIO) -> None:
-    """Play one turn, with every crash that it went through."""
+    """Play one turn."""
     player.begin(turn)
     services.modes.planning = cast(PlanMode, turn.plan_mode)
     services.modes.approval = approval_mode(turn.mode)
@@ -208,14 +205,4 @@ async def _play(services: TurnServices, player: Player, turn: TurnRecording, io:
         given=turn.plan,
         approval="always" if turn.proposed[MAKE_PLAN.name] else "never",
     )
-    given: UserInput | None = turn.given.input
-    if turn.ended is None or turn.ended.stop != "unknown":
-        io = replace(io, recover=player.recover)
-    while True:
-        player.crashed = False
-        player.task = asyncio.ensure_future(run_turn(services, given, io))
-        with suppress(KilledError):
-            await player.task
-        if not player.crashed or not player.goes_on:
-            return
-        given = None  # the process after the crash goes on with the open turn
+    await run_turn(services, turn.given.input, io)

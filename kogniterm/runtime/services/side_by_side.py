@@ -26,7 +26,7 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_inputs import subject_of
 from kogniterm.runtime.gate import Gate, Judgement
-from kogniterm.runtime.runner import Approved, OutputLeft, Runner, ToolEnd, until_done
+from kogniterm.runtime.runner import Approved, Runner, ToolEnd, until_done
 from kogniterm.runtime.turn_end import started_and_stopped
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
 from kogniterm.types import (
@@ -67,18 +67,14 @@ class SideBySide:
     most: int
 
     def candidates(
-        self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO, count: TurnCount
+        self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO
     ) -> Sequence[ActionRequest]:
         """Return the first of `pending` that may run at once, as far as can be told beforehand."""
         if len(pending) < 2 or self.most < 2:
             return ()
-        left = count.budget.left("commands")
         found: list[ActionRequest] = []
         taken: list[approval.Footprint] = []
         for request in pending[: self.most]:
-            commands = sum(one.effect == "command" for one in (*found, request))
-            if left is not None and commands > left:
-                break
             touched = self._footprint(gate, request, io)
             if touched is None or not all(approval.disjoint(touched, other) for other in taken):
                 break
@@ -177,23 +173,22 @@ class _Group:
                 # What a sandbox guards is looked at before any command can change it.
                 lane.sandbox = runner.policy.confine(run.decision, run.report)
         runner.stopping.begin()
-        output = OutputLeft(runner.budget.left("output_bytes"), runner.stopping.request_at_limit)
         keyboard = _Keyboard(self.io.terminal, self.io.sink)
         for run, lane in taken:
             if lane is None:
                 self.members.append(_Member(run, asyncio.ensure_future(self._tool(run))))
                 continue
             self.io.sink(runner.started(run))
-            running = self._command(run, lane, output, keyboard.borrowed(run.request.id))
+            running = self._command(run, lane, keyboard.borrowed(run.request.id))
             self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
 
     async def _tool(self, run: Approved) -> CommandResult | ToolEnd:
         return await self.runner.run_tool(run.request)
 
     async def _command(
-        self, run: Approved, lane: Lane, output: OutputLeft, terminal: Terminal | None
+        self, run: Approved, lane: Lane, terminal: Terminal | None
     ) -> CommandResult | ToolEnd:
-        result = await self.runner.in_thread(lane.run, run, self.io, output, terminal, self.pool)
+        result = await self.runner.in_thread(lane.run, run, self.io, terminal, self.pool)
         before = itertools.takewhile(lambda member: member.run is not run, self.members)
         if result.ended == "exited" and not all(member.task.done() for member in before):
             # Its outcome has to wait; a crash until then must not make it unknown.

@@ -17,8 +17,6 @@ EXAMPLES = {
     "seconds": "15min",
     "tokens": "200k",
     "dollars": "2",
-    "commands": "100",
-    "output_bytes": "50MB",
 }
 SESSION = "session"
 
@@ -41,7 +39,7 @@ def budget(repl: Repl, argument: str) -> None:
     if argument:
         return
     repl.display.say(
-        Phrase("/budget NAME VALUE: limit each turn (such as 200k, 15min, 50MB); off removes it.")
+        Phrase("/budget NAME VALUE: limit each turn (such as 200k, 15min); off removes it.")
     )
     repl.display.say(
         Phrase(

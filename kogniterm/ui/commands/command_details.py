@@ -82,7 +82,7 @@ DETAILS: Mapping[str, Detail] = {
     "trust": Detail("/trust revoke", Phrase("ignore what this folder provides"),
         Phrase("Instructions, rules and commands of a folder apply only when you trust it.")),
     "budget": Detail("/budget tokens 200k", Phrase("limit the tokens of each turn"),
-        Phrase("At a limit, you are asked whether the turn continues. Units: 200k, 15min, 50MB.")),
+        Phrase("At a limit, you are asked whether the turn continues. Units: 200k, 15min.")),
     "cost": Detail("/cost turns", Phrase("show tokens and cost of each turn"),
         Phrase("Costs are list prices; what you pay may differ.")),
     "memory": Detail("/memory add I use fish", Phrase("remember this"),

@@ -200,13 +200,11 @@ def size(count: int) -> str:
 
 
 def amount(name: str, value: float) -> str:
-    """Return an amount of a budget in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
+    """Return an amount of a budget in its unit: 12, 3.4k, 12 s, $0.0123."""
     if name == "seconds":
         return duration(value)
-    if name in ("steps", "commands"):
+    if name == "steps":
         return str(int(value))
     if name == "dollars":
         return money(value)
-    if name == "output_bytes":
-        return size(int(value))
     return tokens(int(value))

@@ -102,8 +102,6 @@ class Status:
             "steps": _("step {used}"),
             "tokens": _("{used} tokens"),
             "dollars": "{used}",
-            "commands": _("{used} commands"),
-            "output_bytes": _("{used} output"),
         }
         for name, words in shown.items():
             if name in self.budgets:

@@ -118,7 +118,7 @@ async def test_a_plain_no_is_told_as_the_programs(home: Path) -> None:
 
 async def test_settings_are_given_by_name(home: Path) -> None:
     script = "replies: [{run: echo hi > f.txt}, {run: echo more > g.txt}, {text: Written.}]"
-    async with agent_with(home, script, approval_mode="auto", max_commands=1) as agent:
+    async with agent_with(home, script, approval_mode="auto", max_steps=1) as agent:
         answer = await agent.run("write it")
     assert answer.stop == "budget"
     assert (home / "work" / "f.txt").exists()

@@ -76,10 +76,6 @@ class Hooks:
     _beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
     _notices: set[asyncio.Task[HookFindings]] = field(default_factory=set)
 
-    @property
-    def replays(self) -> bool:
-        return self.runner.replays
-
     def concerns(self, tool: str) -> bool:
         """Return whether a hook runs before or after calls of this tool."""
         name = shared_name(tool)
@@ -155,7 +151,7 @@ class Hooks:
             **agent_fields(request),
             **more,
         }
-        occasion = Occasion(event, subject, fields, self.shown(request).command, request.id)
+        occasion = Occasion(event, subject, fields, request.id)
         return await self.runner.run(occasion, sink)
 
     def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
@@ -180,7 +176,7 @@ class Hooks:
             },
             "tool_use_id": call_id,
         }
-        said = await self._at("PreToolUse", sink, fields, subject=AGENT, line=task)
+        said = await self._at("PreToolUse", sink, fields, subject=AGENT)
         if said.stop is not None:
             raise stopped(said.stop)
         if said.choice not in ("deny", "ask") and not said.updated:
@@ -222,7 +218,7 @@ class Hooks:
         }
         if agent:
             fields["agent_id"] = agent
-        said = await self._at(event, sink, fields, line=agent)
+        said = await self._at(event, sink, fields)
         if said.stop is not None or said.choice != "deny":
             return None
         self._continued[agent] = count + 1
@@ -283,11 +279,10 @@ class Hooks:
         fields: Mapping[str, Any],
         *,
         subject: str = "",
-        line: str = "",
     ) -> HookFindings:
         if not self.runner.concerns(event, subject):
             return HookFindings()
-        return await self.runner.run(Occasion(event, subject, fields, line), sink)
+        return await self.runner.run(Occasion(event, subject, fields), sink)
 
     def _add(self, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
         self._context += [quoted(event, quote) for quote in quotes]
@@ -299,11 +294,6 @@ def _stricter(first: HookFindings, second: HookFindings) -> HookFindings:
     if order.index(first.choice) <= 1 and order.index(first.choice) <= order.index(second.choice):
         return first
     return replace(second, updated={})
-
-
-def without_hooks(observation: str) -> str:
-    """Return an observation without what it says of hooks."""
-    return observation.partition(f"\n{BEGINS}\n")[0]
 
 
 def quoted(event: HookEvent, quote: Quote) -> str:

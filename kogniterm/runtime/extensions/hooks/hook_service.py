@@ -1,6 +1,6 @@
 """The hooks of a session: which there are, and their runs at an event, side by side.
 
-What they said is noted in the journal, so that a replay answers from there and runs none.
+What they said is noted in the journal.
 """
 
 from __future__ import annotations
@@ -59,24 +59,16 @@ class HookFindings:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """An event of a session: what it is about, and what hooks are told of it.
-
-    `line` is the action, as a replay finds it again.
-    """
+    """An event of a session: what it is about, and what hooks are told of it."""
 
     event: HookEvent
     subject: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    line: str = ""
     request_id: str = ""
 
 
 class HookRunner(Protocol):
-    """Runs the hooks of an event, or answers from a record."""
-
-    @property
-    def replays(self) -> bool:
-        """Return whether the answers are recorded ones."""
+    """Runs the hooks of an event."""
 
     def concerns(self, event: HookEvent, subject: str = "") -> bool:
         """Return whether a hook runs at this event."""
@@ -87,8 +79,6 @@ class HookRunner(Protocol):
 
 class NoHooks:
     """A session without hooks."""
-
-    replays = False
 
     def concerns(self, event: HookEvent, subject: str = "") -> bool:
         return False
@@ -114,7 +104,6 @@ class HookService:
     redact: Callable[[str], str]
     enabled: bool = True
     off: set[HookEvent] = field(default_factory=set)
-    replays: bool = False
 
     @property
     def all(self) -> HookSet:
@@ -202,15 +191,11 @@ class HookService:
         data = {
             "event": occasion.event,
             "subject": occasion.subject,
-            "line": occasion.line,
             "request_id": occasion.request_id,
             "said": said,
             "ran": ran,
         }
-        data = with_texts(data, self.redact)
-        if occasion.request_id:
-            data["line"] = occasion.line  # as the request is kept, by which a replay finds it
-        self.note(Noted(NOTED, data))
+        self.note(Noted(NOTED, with_texts(data, self.redact)))
 
 
 def combined(answers: Iterable[HookAnswer]) -> HookFindings:
