@@ -170,9 +170,14 @@ class _Client(httpx2.AsyncClient):
         is_json = kind.startswith("application/json")
         try:
             code = _error_code(await response.aread()) if is_json else None
-            ended = status == 404 and _SESSION in response.request.headers
-            if status == 401 or ended:
-                raise self._refusal(response, method)
+            if status == 401 and (self.signs_in or "www-authenticate" in response.headers):
+                raise sign_in_needed(self.server)
+            if status == 404 and _SESSION in response.request.headers:
+                raise McpSessionEndedError(
+                    "The session with the MCP server {server} ended; the next call opens a new "
+                    "one.",
+                    server=self.server,
+                )
             if code == HEADER_MISMATCH and method == CALL:
                 raise McpStaleToolsError(
                     "A tool of the MCP server {server} changed since it was listed; list its tools "
@@ -180,10 +185,17 @@ class _Client(httpx2.AsyncClient):
                     server=self.server,
                 )
             streams = kind.startswith("text/event-stream")
-            if code is not None or (status == 200 and (is_json or streams)):
+            answered = code is not None or (status == 200 and (is_json or streams))
+            if answered and status != 401:
                 return
             if 400 <= status < 500:
-                raise self._refusal(response, method)
+                raise McpRefusedError(
+                    "The MCP server {server} refused {method} (HTTP status {status}); check its "
+                    "URL and headers in the configuration.",
+                    server=self.server,
+                    method=method,
+                    status=status,
+                )
             if method == CALL:
                 raise lost(self.server, f"HTTP {status} {kind}".strip())
             raise McpError(
@@ -196,24 +208,6 @@ class _Client(httpx2.AsyncClient):
         except BaseException:
             await response.aclose()
             raise
-
-    def _refusal(self, response: Response, method: str) -> McpRefusedError:
-        """Return the error of a request that was refused with a 4xx status."""
-        status = response.status_code
-        if status == 401 and (self.signs_in or "www-authenticate" in response.headers):
-            return sign_in_needed(self.server)
-        if status == 404 and _SESSION in response.request.headers:
-            return McpSessionEndedError(
-                "The session with the MCP server {server} ended; the next call opens a new one.",
-                server=self.server,
-            )
-        return McpRefusedError(
-            "The MCP server {server} refused {method} (HTTP status {status}); check its URL and "
-            "headers in the configuration.",
-            server=self.server,
-            method=method,
-            status=status,
-        )
 
 
 @asynccontextmanager
