@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,13 +43,12 @@ from kogniterm.types import Observation, Phrase
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client._transport import TransportStreams
 
 log = logging.getLogger(__name__)
 
 StartServer = Callable[[ServerConfig], Awaitable[ServerPipes]]
 """Starts a local server, whose variables are filled in. Raises `KognitermError`."""
-OpenRemote = Callable[[ServerConfig], "AbstractAsyncContextManager[TransportStreams]"]
+OpenRemote = Callable[[ServerConfig], AbstractAsyncContextManager[Any]]
 """Opens the streams of a remote server, whose variables are filled in."""
 T = TypeVar("T")
 
@@ -146,7 +145,7 @@ class Connection:
                 from mcp import Client
 
                 async with Client(
-                    _Opened(streams),
+                    nullcontext(streams),
                     mode="auto",
                     client_info=_client_info(),
                     elicitation_callback=self._asked,
@@ -160,10 +159,16 @@ class Connection:
         finally:
             self._client = None
 
-    def _streams(self) -> AbstractAsyncContextManager[TransportStreams]:
-        if self.config.local:
-            return _Local(self)
-        return self.open_remote(self.config)
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[Any]:
+        if not self.config.local:
+            async with self.open_remote(self.config) as streams:
+                yield streams
+            return
+        pipes = await self.start(self.config)
+        assert self._problem is not None
+        async with over_pipes(pipes, self._problem) as streams:
+            yield streams
 
     def _start_error(self, error: BaseException) -> ToolError:
         first = first_error(error)
@@ -343,38 +348,6 @@ class Connection:
             server=self.config.name,
             why=why,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """Streams that are open already, in the shape of a transport of the SDK."""
-
-    streams: TransportStreams
-
-    async def __aenter__(self) -> TransportStreams:
-        return self.streams
-
-    async def __aexit__(self, *error: object) -> None:
-        return None
-
-
-class _Local:
-    """The streams of a local server, which ends when they are left."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._inner: AbstractAsyncContextManager[TransportStreams] | None = None
-
-    async def __aenter__(self) -> TransportStreams:
-        pipes = await self._connection.start(self._connection.config)
-        problem = self._connection._problem
-        assert problem is not None
-        self._inner = over_pipes(pipes, problem)
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        assert self._inner is not None
-        return await self._inner.__aexit__(*error)
 
 
 def _client_info() -> Any:

@@ -14,6 +14,9 @@ Nothing of the SDK is imported here before an error of it has to be read.
 
 from __future__ import annotations
 
+import secrets
+from functools import cache
+
 from kogniterm.errors import ToolError
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import one_line
@@ -69,12 +72,12 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
 
     `called` says that it was a tool call, whose outcome a broken connection leaves unknown.
     """
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+    from mcp import MCPError
+    from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 
     error = first_error(error)
-    if isinstance(error, MCPError) and isinstance(error.data, McpError):
-        error = error.data
+    if isinstance(error, MCPError):
+        error = _unsealed(error.data) or error
     if isinstance(error, McpError):
         if called and error.method not in ("", CALL):
             return lost(server, str(error))
@@ -82,14 +85,59 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
     if not isinstance(error, MCPError):
         return _broken(server, type(error).__name__, called=called)
     # -32000 is also what many servers take for errors of their own.
-    closed = error.code == CONNECTION_CLOSED and error.message == "Connection closed"
-    if closed or error.code == REQUEST_TIMEOUT:
+    closed = error.code == CONNECTION_CLOSED and error.message.startswith(_CLOSED)
+    unread = called and error.code == PARSE_ERROR and error.message.startswith("Failed to parse")
+    if closed or unread or error.code == REQUEST_TIMEOUT:
         return _broken(server, error.message, called=called)
+    if error.code == INVALID_REQUEST:
+        return McpRefusedError(
+            "The MCP server {server} refused the request: {message}",
+            server=server,
+            message=shown(error.message),
+        )
     return McpError(
         "The MCP server {server} answered with an error: {message}",
         server=server,
         message=shown(error.message),
     )
+
+
+def sealed(error: McpError) -> dict[str, object]:
+    """Return `error` as an error of JSON-RPC, for `failure_of`; no server can make one."""
+    values = {
+        name: value if isinstance(value, int | float) else str(value)
+        for name, value in error.text.values.items()
+    }
+    content = [_seal(), type(error).__name__, error.method, error.text.template, values]
+    return {"code": -32603, "message": str(error), "data": content}
+
+
+def _unsealed(data: object) -> McpError | None:
+    if not isinstance(data, list) or data[:1] != [_seal()]:
+        return None
+    kind, method, template, values = data[1:]
+    error: McpError = next(one for one in _SEALED if one.__name__ == kind)(template, **values)
+    error.method = method
+    return error
+
+
+@cache
+def _seal() -> str:
+    """Return the secret of this process by which it knows its own errors among those of servers."""
+    return secrets.token_hex()
+
+
+_CLOSED = ("Connection closed", "SSE stream")
+_SEALED = (
+    McpError,
+    McpUnreachableError,
+    McpRefusedError,
+    McpSessionEndedError,
+    McpStaleToolsError,
+    McpSignInNeededError,
+    McpSignInFailedError,
+    McpCallLostError,
+)
 
 
 def first_error(error: BaseException) -> BaseException:

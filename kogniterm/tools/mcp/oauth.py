@@ -6,7 +6,8 @@ anything is registered.
 
 The SDK loses three things between processes, which are stored here: when the token expires, where
 it is renewed, and which authorization server issued it. It also holds its lock while a request
-runs, so that a long call would block its own cancellation; `_auth_flow` holds none then.
+runs, so that a long call would block its own cancellation; so each request gets a flow of its own,
+which only renews or signs in.
 
 Importing this module loads the SDK: import it where a server is contacted.
 """
@@ -16,15 +17,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-from urllib.parse import parse_qs, urlsplit
+from typing import Literal, Protocol
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx2
 from httpx2 import Request, Response
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp import MCPError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -34,8 +36,7 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from mcp.shared.exceptions import MCPError
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from kogniterm.tools.mcp.http_transport import is_loopback, open_http
 from kogniterm.tools.mcp.mcp_errors import (
@@ -92,7 +93,7 @@ class SignInFront(Protocol):
         """Return the sentence that the browser shows in the end."""
 
 
-class SignIn(OAuthClientProvider):
+class SignIn(httpx2.Auth):
     """Signs requests to one server; see the module. `agreed`: the user was asked and said yes."""
 
     def __init__(
@@ -106,165 +107,221 @@ class SignIn(OAuthClientProvider):
         seconds: float = SIGN_IN_SECONDS,
     ) -> None:
         self.agreed = False
-        self._server = server
-        self._settings = settings or OAuthConfig()
-        self._front = front
-        self._seconds = seconds
-        self._file = file
-        self._wanted: tuple[str, ...] = ()
-        """The permissions that the server asked for while nobody could give them."""
-        self._return: _Return | None = None
+        self.server = server
+        self.url = url
+        self.file = file
+        self.settings = settings or OAuthConfig()
+        self.front = front
+        self.seconds = seconds
         self._renewing = asyncio.Lock()
-        super().__init__(
-            url,
-            _client_metadata(self._settings, f"http://127.0.0.1{_PATH}"),
-            _Stored(self),
-            redirect_handler=self._visit,
-            callback_handler=self._returned,
-        )
 
-    # --- requests --------------------------------------------------------------------------------
-
-    async def _auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
+    async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         """Sign `request`; renew the token before or after it, and sign in if that is not enough."""
-        self._load()
-        if self._front is not None and self._wanted and not self.agreed:
-            # The stored token stays until the user has agreed to another one with more permissions.
-            self.context.current_tokens = None
-        if not self._is_fresh():
-            async with aclosing(self._renewed("")) as steps:
+        response, rejected = self._wanted_before(request), ""
+        while response is None or rejected:
+            async with aclosing(self._renewed(request, rejected)) as steps:
                 async for step in steps:
                     step.response = yield step.request
-        used = self._sign(request)
-        response = yield request
-        if response.status_code == 401 and used:
+            token = _Flow(self).token
+            if rejected and token in ("", rejected):
+                break
+            if token:
+                request.headers["Authorization"] = f"Bearer {token}"
+            response = yield request
             # Another process may have renewed the token, or the server forgot it too early.
-            async with aclosing(self._renewed(used)) as steps:
-                async for step in steps:
-                    step.response = yield step.request
-            if self._sign(request) not in ("", used):
-                response = yield request
+            rejected = token if response.status_code == 401 and not rejected else ""
+        assert response is not None
         if response.status_code != 401 and not _wants_more(response):
             return
-        if self._front is None:
-            if response.status_code == 401:
-                raise sign_in_needed(self._server)
-            self._want_more(response)
-        async with self._returning():
-            flow = super()._auth_flow(request)
-            try:
-                outgoing = await anext(flow)
-                while True:
-                    response = yield outgoing
-                    outgoing = await flow.asend(response)
-            except StopAsyncIteration:
-                return
-            finally:
-                await flow.aclose()
+        if self.front is None:
+            raise self._unattended(response)
+        async with aclosing(self._signed_in(request, response, self.front)) as steps:
+            async for step in steps:
+                step.response = yield step.request
 
-    def _want_more(self, response: Response) -> None:
-        """Keep the permissions that the server wants for the next sign-in. Raises `McpError`."""
+    def _wanted_before(self, request: Request) -> Response | None:
+        """Return the refusal of an earlier request that wanted more permissions, once for a user.
+
+        The stored token stays until the user has agreed to another one with more permissions.
+        """
+        wanted = " ".join(_Kept.read(self.file).wanted)
+        if self.front is None or self.agreed or not wanted:
+            return None
+        return _refusal(403, f'error="insufficient_scope", scope="{wanted}"', request)
+
+    def _unattended(self, response: Response) -> McpError:
+        """Return the error of a request that needs a user; keep the permissions that it wants."""
+        if response.status_code == 401:
+            return sign_in_needed(self.server)
         named = (extract_field_from_www_auth(response, "scope") or "").split()
         scopes = [one for one in named if _SCOPE.fullmatch(one)][:_MOST_SCOPES]
-        if not scopes:
-            raise more_needed(self._server)
-        self._wanted = tuple(dict.fromkeys((*self._wanted, *scopes)))[:_MOST_SCOPES]
-        self._store()
-        raise more_needed(self._server, " ".join(scopes))
+        if scopes:
+            kept = _Kept.read(self.file)
+            kept.wanted = list(dict.fromkeys((*kept.wanted, *scopes)))[:_MOST_SCOPES]
+            kept.write(self.file)
+        return more_needed(self.server, " ".join(scopes))
 
-    async def _renewed(self, rejected: str) -> AsyncGenerator[_Step, None]:
-        """Renew the token, unless another task or process did; yield the request for it.
+    async def _renewed(self, request: Request, rejected: str) -> AsyncGenerator[_Step, None]:
+        """Renew the token, unless another task or process did; yield the requests for it.
 
         `rejected` is a token that the server did not take although it is still valid.
         """
-        if not self.context.can_refresh_token():
+        if not _Flow(self).is_old(rejected):
             return
-        async with self._renewing, self._file.locked():
-            self._load()
-            tokens = self.context.current_tokens
-            renewed = tokens is not None and tokens.access_token != rejected
-            if (renewed and self._is_fresh()) or not self.context.can_refresh_token():
+        async with self._renewing, self.file.locked():
+            flow = _Flow(self)
+            if not flow.is_old(rejected):
                 return
-            self._choose_authentication()
-            step = _Step(await self._refresh_token())
-            yield step
-            assert step.response is not None
-            await self._take_renewed(step.response)
-
-    async def _take_renewed(self, response: Response) -> None:
-        status = response.status_code
-        if status in (400, 401):
+            flow.context.token_expiry_time = 1.0
+            async with aclosing(flow.provider.async_auth_flow(request)) as flowing:
+                outgoing = await anext(flowing)
+                while outgoing is not request:
+                    step = _Step(outgoing)
+                    yield step
+                    outgoing = await flowing.asend(step.answer)
+            if flow.token:
+                return
+            if step.answer.status_code not in (400, 401):
+                raise McpSignInFailedError(
+                    "The sign-in to the MCP server {server} could not be renewed: {host} gave no "
+                    "usable answer (HTTP status {status}). Try again later, or run: "
+                    "kogniterm mcp login {server}",
+                    server=self.server,
+                    host=_host(str(step.request.url)),
+                    status=step.answer.status_code,
+                )
             # The sign-in has ended; what was registered is still good for the next one.
-            self.context.clear_tokens()
-            self._store()
-            return
-        if status != 200 or not await self._handle_refresh_response(response):
-            raise McpSignInFailedError(
-                "The sign-in to the MCP server {server} could not be renewed: {host} gave no "
-                "usable answer (HTTP status {status}). Try again later, or run: "
-                "kogniterm mcp login {server}",
-                server=self._server,
-                host=_host(str(response.request.url)),
-                status=status,
+            flow.store()
+
+    async def _signed_in(
+        self, request: Request, response: Response, front: SignInFront
+    ) -> AsyncGenerator[_Step, None]:
+        """Sign in because of `response`; yield the requests for it, and `request` at the end."""
+        port = self.settings.callback_port or _port_of(_Flow(self).context.client_info)
+        fixed = self.settings.callback_port > 0
+        async with _Return(port, front, self.server, fixed=fixed) as listener:
+            flow = _Flow(self, front, listener)
+            async with aclosing(flow.provider.async_auth_flow(request)) as flowing:
+                await anext(flowing)
+                try:
+                    outgoing = await flowing.asend(_asking(response, self.settings.scopes))
+                    while True:
+                        step = _Step(outgoing)
+                        yield step
+                        outgoing = await flowing.asend(step.answer)
+                except StopAsyncIteration:
+                    return
+                except OAuthFlowError as error:
+                    if not flow.returned or isinstance(error, OAuthTokenError):
+                        raise
+                    # The SDK's words contain the values, which are secrets of this sign-in.
+                    raise McpSignInFailedError(
+                        "The answer of the browser does not belong to this sign-in to {server}, so "
+                        "it was not used; run again: kogniterm mcp login {server}",
+                        server=self.server,
+                    ) from error
+
+
+class _Flow:
+    """One flow of the SDK: its storage and its handlers, with what is stored now."""
+
+    def __init__(
+        self, owner: SignIn, front: SignInFront | None = None, listener: _Return | None = None
+    ) -> None:
+        self.returned = False
+        self._owner = owner
+        self._front = front
+        self._listener = listener
+        settings, kept = owner.settings, _Kept.read(owner.file)
+        address = listener.address if listener is not None else f"http://127.0.0.1{_PATH}"
+        self.provider = OAuthClientProvider(
+            owner.url,
+            OAuthClientMetadata(
+                client_name="KogniTerm",
+                redirect_uris=[AnyUrl(address)],
+                token_endpoint_auth_method="none",
+            ),
+            self,
+            redirect_handler=self._visit,
+            callback_handler=self._returned,
+        )
+        context = self.context = self.provider.context
+        context.current_tokens, context.oauth_metadata = kept.tokens, kept.authorization
+        # A sign-in renews nothing: it begins with the answer that asked for it.
+        context.token_expiry_time = kept.expires if listener is None else None
+        context.protected_resource_metadata = kept.resource
+        if kept.resource is not None:
+            context.auth_server_url = str(kept.resource.authorization_servers[0])
+        client = kept.client
+        if settings.client_id:
+            client = OAuthClientInformationFull(
+                client_id=settings.client_id,
+                client_secret=settings.client_secret or None,
+                issuer=client.issuer if client is not None else None,
             )
+        elif listener is not None and client is not None:
+            known = [str(one) for one in client.redirect_uris or ()]
+            client = client if address in known else None
+        context.client_info = client
+        self._choose_authentication()
 
-    def _sign(self, request: Request) -> str:
-        """Put the token into `request`; returns it."""
-        if not self.context.is_token_valid() or self.context.current_tokens is None:
-            return ""
-        self._add_auth_header(request)
-        return self.context.current_tokens.access_token
+    @property
+    def token(self) -> str:
+        """Return the token that signs a request; empty if there is none that is valid."""
+        tokens = self.context.current_tokens
+        return tokens.access_token if tokens is not None and self.context.is_token_valid() else ""
 
-    def _is_fresh(self) -> bool:
+    def is_old(self, rejected: str) -> bool:
+        """Return whether the token has to be renewed and can be."""
         until = self.context.token_expiry_time
-        return self.context.is_token_valid() and (until is None or until - time.time() > _EARLY)
+        soon = until is not None and until - time.time() <= _EARLY
+        return (soon or self.token in ("", rejected)) and self.context.can_refresh_token()
 
-    # --- signing in ------------------------------------------------------------------------------
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.context.current_tokens
 
-    @asynccontextmanager
-    async def _returning(self) -> AsyncIterator[None]:
-        """Listen for the browser, with an address that the registered client has."""
-        settings = self._settings
-        port = settings.callback_port or _port_of(self.context.client_info)
-        fixed = settings.callback_port > 0
-        async with _Return(port, fixed, self._front, self._server) as listener:
-            self._return = listener
-            self.context.client_metadata = _client_metadata(settings, listener.address)
-            registered = self.context.client_info
-            if registered is not None and not settings.client_id:
-                known = [str(one) for one in registered.redirect_uris or ()]
-                if listener.address not in known:
-                    self.context.client_info = None
-            try:
-                yield
-            finally:
-                self._return = None
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        del tokens
+        self.store()
 
-    def _registered(self, client: OAuthClientInformationFull) -> None:
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.context.client_info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store a client that was just registered, unless the user registered one by hand."""
-        if self._settings.client_id:
+        if self._owner.settings.client_id:
             raise McpSignInFailedError(
                 "{server} now signs in at {host}, where the clientId of your configuration was not "
                 "registered. If that is right, run: kogniterm mcp logout {server}",
-                server=self._server,
-                host=_host(self._expected_issuer()),
+                server=self._owner.server,
+                host=_host(self.context.auth_server_url or self._owner.url),
             )
-        self.context.client_info = client
-        self._store()
+        self.context.client_info = client_info
+        self.store()
 
-    async def _perform_authorization(self) -> Request:
-        if self._settings.scopes:
-            self.context.client_metadata.scope = " ".join(self._settings.scopes)
-        elif self._wanted:
-            usual = (self.context.client_metadata.scope or "").split()
-            self.context.client_metadata.scope = " ".join(dict.fromkeys((*usual, *self._wanted)))
-        self._choose_authentication()
-        return await super()._perform_authorization()
+    def store(self) -> None:
+        """Store what the SDK knows now; the secret of a client is the configuration's."""
+        context, file = self.context, self._owner.file
+        client = context.client_info
+        if client is not None and self._owner.settings.client_id == client.client_id:
+            metadata = context.oauth_metadata
+            issuer = str(metadata.issuer) if metadata else None
+            client = client.model_copy(update={"client_secret": None, "issuer": issuer})
+        kept = _Kept(
+            name=self._owner.server,
+            tokens=context.current_tokens,
+            wanted=[] if self.returned else _Kept.read(file).wanted,
+            expires=context.token_expiry_time,
+            client=client,
+            authorization=context.oauth_metadata,
+            resource=context.protected_resource_metadata,
+        )
+        kept.write(file)
 
     def _choose_authentication(self) -> None:
         """Choose how a client registered by hand proves itself, as its server supports it."""
         client, metadata = self.context.client_info, self.context.oauth_metadata
-        if client is None or client.client_id != self._settings.client_id:
+        if client is None or client.client_id != self._owner.settings.client_id:
             return
         supported = metadata.token_endpoint_auth_methods_supported if metadata else None
         basic = supported is None or "client_secret_basic" in supported
@@ -273,116 +330,46 @@ class SignIn(OAuthClientProvider):
 
     async def _visit(self, address: str) -> None:
         """Ask the user, and open `address` only then."""
-        front = self._front
+        owner, front = self._owner, self._front
         assert front is not None
-        parts = urlsplit(address)
-        query = parse_qs(parts.query)
-        if not _may_open(address, self.context.server_url):
+        self._choose_authentication()
+        if not _may_open(address, owner.url):
             raise McpSignInFailedError(
                 "The MCP server {server} asks to open {address}, which is not a web page over "
                 "https; it was not opened.",
-                server=self._server,
+                server=owner.server,
                 address=shown(address),
             )
+        scopes = parse_qs(urlsplit(address).query).get("scope", ())
         request = SignInRequest(
-            self._server,
-            _host(self.context.server_url),
-            _host(address),
-            tuple(" ".join(query.get("scope", ())).split()),
-            address,
+            owner.server, _host(owner.url), _host(address), tuple(" ".join(scopes).split()), address
         )
         if not await front.agree(request):
             raise McpSignInFailedError(
-                "{server}: you did not agree, so nothing was opened.", server=self._server
+                "{server}: you did not agree, so nothing was opened.", server=owner.server
             )
-        self.agreed = True
+        owner.agreed = True
         await front.visit(request)
 
     async def _returned(self) -> AuthorizationCodeResult:
         """Return what the browser, or the user in its place, brings from the sign-in."""
-        listener, front = self._return, self._front
+        owner, listener = self._owner, self._listener
         assert listener is not None
-        assert front is not None
-        waits = {
-            asyncio.ensure_future(listener.result),
-            asyncio.ensure_future(_pasted(front, self._server)),
-        }
+        pasting = asyncio.create_task(listener.take_pasted())
         try:
-            done, _rest = await asyncio.wait(
-                waits, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            for one in waits:
-                one.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-        if not done:
+            async with asyncio.timeout(owner.seconds):
+                found = await listener.result
+        except TimeoutError:
             raise McpSignInFailedError(
                 "Nobody signed in to {server} within {minutes:.0f} minutes; run again: "
                 "kogniterm mcp login {server}",
-                server=self._server,
-                minutes=self._seconds / 60,
-            )
-        return done.pop().result()
-
-    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
-        try:
-            return await super()._perform_authorization_code_grant()
-        except OAuthFlowError as error:
-            if "mismatch" not in str(error) and "missing iss" not in str(error):
-                raise
-            # The SDK's words contain the values, which are secrets of this sign-in.
-            raise McpSignInFailedError(
-                "The answer of the browser does not belong to this sign-in to {server}, so it was "
-                "not used; run again: kogniterm mcp login {server}",
-                server=self._server,
-            ) from error
-
-    # --- files -----------------------------------------------------------------------------------
-
-    def _load(self) -> None:
-        """Take over what is stored now; another process may have changed it."""
-        stored, context = self._file.read(), self.context
-        context.current_tokens = _parsed(OAuthToken, stored.get("tokens"))
-        expires = stored.get("expires")
-        context.token_expiry_time = expires if isinstance(expires, int | float) else None
-        context.oauth_metadata = _parsed(OAuthMetadata, stored.get("authorization"))
-        context.protected_resource_metadata = _parsed(
-            ProtectedResourceMetadata, stored.get("resource")
-        )
-        resource = context.protected_resource_metadata
-        context.auth_server_url = str(resource.authorization_servers[0]) if resource else None
-        client = _parsed(OAuthClientInformationFull, stored.get("client"))
-        if self._settings.client_id:
-            issuer = client.issuer if client is not None else None
-            client = OAuthClientInformationFull(
-                client_id=self._settings.client_id,
-                client_secret=self._settings.client_secret or None,
-                issuer=issuer,
-            )
-        context.client_info = client
-        wanted = stored.get("wanted")
-        self._wanted = tuple(map(str, wanted)) if isinstance(wanted, list) else ()
-        self._initialized = True
-
-    def _store(self) -> None:
-        context = self.context
-        client = context.client_info
-        if client is not None and self._settings.client_id == client.client_id:
-            # The secret is the configuration's; what it is bound to is stored.
-            metadata = context.oauth_metadata
-            issuer = str(metadata.issuer) if metadata else None
-            client = client.model_copy(update={"client_secret": None, "issuer": issuer})
-        self._file.write(
-            {
-                "name": self._server,
-                "tokens": _dumped(context.current_tokens),
-                "wanted": list(self._wanted),
-                "expires": context.token_expiry_time,
-                "client": _dumped(client),
-                "authorization": _dumped(context.oauth_metadata),
-                "resource": _dumped(context.protected_resource_metadata),
-            }
-        )
+                server=owner.server,
+                minutes=owner.seconds / 60,
+            ) from None
+        finally:
+            pasting.cancel()
+        self.returned = True
+        return found
 
 
 async def sign_in(
@@ -411,6 +398,29 @@ async def sign_in(
     return "already" if before else "not needed"
 
 
+class _Kept(BaseModel):
+    """A stored sign-in; `wanted` are permissions asked for while nobody could give them."""
+
+    name: str = ""
+    tokens: OAuthToken | None = None
+    wanted: list[str] = []
+    expires: float | None = None
+    client: OAuthClientInformationFull | None = None
+    authorization: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+
+    @classmethod
+    def read(cls, file: TokenFile) -> _Kept:
+        """Return what is stored now; nothing of a file that cannot be used."""
+        try:
+            return cls.model_validate(file.read())
+        except ValidationError:
+            return cls()
+
+    def write(self, file: TokenFile) -> None:
+        file.write(self.model_dump(mode="json", exclude_none=True))
+
+
 @dataclass(slots=True)
 class _Step:
     """A request of a flow, and the answer to it."""
@@ -418,33 +428,16 @@ class _Step:
     request: Request
     response: Response | None = None
 
-
-class _Stored:
-    """The SDK's door to the stored sign-in: `SignIn` holds everything that is stored."""
-
-    def __init__(self, owner: SignIn) -> None:
-        self._owner = owner
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self._owner.context.current_tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._owner.context.client_info
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        del tokens
-        if self._owner.agreed:
-            self._owner._wanted = ()
-        self._owner._store()
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._owner._registered(client_info)
+    @property
+    def answer(self) -> Response:
+        assert self.response is not None
+        return self.response
 
 
 class _Return:
     """The address on this machine to which the browser returns, for one sign-in."""
 
-    def __init__(self, port: int, fixed: bool, front: SignInFront | None, server: str) -> None:
+    def __init__(self, port: int, front: SignInFront, server: str, *, fixed: bool) -> None:
         self._port = port
         self._fixed = fixed
         self._front = front
@@ -456,9 +449,7 @@ class _Return:
 
     async def __aenter__(self) -> _Return:
         try:
-            self._server = await asyncio.start_server(
-                self._serve, "127.0.0.1", self._port, limit=_MAX_REQUEST
-            )
+            self._server = await self._listen(self._port)
         except OSError as error:
             if self._fixed:
                 raise McpSignInFailedError(
@@ -468,9 +459,7 @@ class _Return:
                     server=self._name,
                 ) from error
             # The port of the last sign-in is in use; the client is registered again for another.
-            self._server = await asyncio.start_server(
-                self._serve, "127.0.0.1", 0, limit=_MAX_REQUEST
-            )
+            self._server = await self._listen(0)
         self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}{_PATH}"
         return self
 
@@ -479,11 +468,19 @@ class _Return:
         if self.result.done() and not self.result.cancelled():
             self.result.exception()  # seen: an unused one is no bug
 
+    async def _listen(self, port: int) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_MAX_REQUEST)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(10):
                 head = await reader.readuntil(b"\r\n\r\n")
-            status, text = self._take(head.decode("latin-1").split("\r\n")[0])
+            method, target, *_ = f"{head.decode('latin-1')}  ".split(" ")
+            status, text = "404 Not Found", ""
+            if method == "GET" and urlsplit(target).path == _PATH and not self.result.done():
+                done = self._take(target)
+                status = "200 OK" if done else "400 Bad Request"
+                text = self._front.page(done=done)
             body = text.encode()
             writer.write(
                 f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -492,60 +489,43 @@ class _Return:
                 + body
             )
             await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (
+            OSError, ValueError, TimeoutError, asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ):  # fmt: skip
             pass
         finally:
             writer.close()
 
-    def _take(self, line: str) -> tuple[str, str]:
-        """Return the status and text for the browser; the first answer of a sign-in counts."""
-        method, _, rest = line.partition(" ")
-        target = rest.partition(" ")[0]
-        if method != "GET" or urlsplit(target).path != _PATH or self.result.done():
-            return "404 Not Found", ""
+    async def take_pasted(self) -> None:
+        """Take the answer in an address that the user pasted."""
+        again = False
+        while not self._take((await self._front.pasted(again=again)).strip()):
+            again = True
+
+    def _take(self, address: str) -> bool:
+        """Take the answer in the address to which a sign-in led; the first one counts."""
         try:
-            found = _answer(target, self._name)
-        except McpError as error:
-            self.result.set_exception(error)
-            return "400 Bad Request", self._page(done=False)
-        if found is None:
-            return "400 Bad Request", self._page(done=False)
-        self.result.set_result(found)
-        return "200 OK", self._page(done=True)
-
-    def _page(self, *, done: bool) -> str:
-        return self._front.page(done=done) if self._front is not None else ""
-
-
-async def _pasted(front: SignInFront, server: str) -> AuthorizationCodeResult:
-    """Return the answer in an address that the user pasted."""
-    again = False
-    while True:
-        found = _answer((await front.pasted(again=again)).strip(), server)
-        if found is not None:
-            return found
-        again = True
-
-
-def _answer(address: str, server: str) -> AuthorizationCodeResult | None:
-    """Return the answer in the address to which a sign-in led; None if there is none.
-
-    Raises `McpSignInFailedError` for an answer that says so.
-    """
-    try:
-        query = parse_qs(urlsplit(address).query, max_num_fields=50)
-    except ValueError:
-        return None
-    first = {name: values[0] for name, values in query.items()}
-    if "error" in first and "state" in first:
-        raise McpSignInFailedError(
-            "Signing in to the MCP server {server} failed: {why}.",
-            server=server,
-            why=shown(first.get("error_description") or first["error"]),
+            found = dict(parse_qsl(urlsplit(address).query, max_num_fields=50))
+        except ValueError:
+            return False
+        if "state" not in found or self.result.done():
+            return False
+        if "error" in found:
+            self.result.set_exception(
+                McpSignInFailedError(
+                    "Signing in to the MCP server {server} failed: {why}.",
+                    server=self._name,
+                    why=shown(found.get("error_description") or found["error"]),
+                )
+            )
+            return False
+        if "code" not in found:
+            return False
+        self.result.set_result(
+            AuthorizationCodeResult(code=found["code"], state=found["state"], iss=found.get("iss"))
         )
-    if "code" not in first or "state" not in first:
-        return None
-    return AuthorizationCodeResult(code=first["code"], state=first["state"], iss=first.get("iss"))
+        return True
 
 
 def _may_open(address: str, server_url: str) -> bool:
@@ -571,13 +551,17 @@ def _wants_more(response: Response) -> bool:
     return response.status_code == 403 and reason == "insufficient_scope"
 
 
-def _client_metadata(settings: OAuthConfig, address: str) -> OAuthClientMetadata:
-    return OAuthClientMetadata(
-        client_name="KogniTerm",
-        redirect_uris=[AnyUrl(address)],
-        scope=" ".join(settings.scopes) or None,
-        token_endpoint_auth_method="none",
-    )
+def _asking(response: Response, scopes: Sequence[str]) -> Response:
+    """Return `response`, asking for `scopes` if there are any in place of its own."""
+    if not scopes:
+        return response
+    asked = response.headers.get("www-authenticate", "").removeprefix("Bearer ")
+    asked = f'scope="{" ".join(scopes)}", {asked}'
+    return _refusal(response.status_code, asked, response.request)
+
+
+def _refusal(status: int, asked: str, request: Request) -> Response:
+    return Response(status, headers={"WWW-Authenticate": f"Bearer {asked}"}, request=request)
 
 
 def _port_of(client: OAuthClientInformationFull | None) -> int:
@@ -586,20 +570,6 @@ def _port_of(client: OAuthClientInformationFull | None) -> int:
         if address.host == "127.0.0.1" and address.port:
             return address.port
     return 0
-
-
-def _parsed(kind: Any, value: object) -> Any:
-    """Return the stored `value` as a model; None for what is missing or unusable."""
-    if value is None:
-        return None
-    try:
-        return kind.model_validate(value)
-    except ValidationError:
-        return None
-
-
-def _dumped(value: Any) -> object:
-    return None if value is None else value.model_dump(mode="json", exclude_none=True)
 
 
 def _host(address: str) -> str:

@@ -10,14 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import clean, one_line
 from kogniterm.types import Phrase
-
-if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
 
 MAX_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message; a longer one ends the connection."""
@@ -60,7 +57,7 @@ class PipeProblem:
 
 
 @asynccontextmanager
-async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[TransportStreams]:
+async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[Any]:
     """Yield the streams that the SDK reads and writes; `problem` tells why they ended."""
     import anyio
     from mcp.shared.message import SessionMessage

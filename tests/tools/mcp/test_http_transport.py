@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.mcp.http_transport import open_http
@@ -133,8 +133,9 @@ async def test_an_error_of_the_server_is_its_own(bad: BadServer) -> None:
 async def test_one_lost_call_does_not_end_the_connection(bad: BadServer) -> None:
     async with Client(open_http(f"{bad.url}/mcp", server="bad")) as client:
         for name in ("silent", "cut", "fails"):
-            with pytest.raises(Exception, match="may or may not"):
+            with pytest.raises(MCPError) as raised:
                 await client.call_tool(name, {})
+            assert isinstance(failure_of(raised.value, "bad", called=True), McpCallLostError)
         result = await client.call_tool("well", {})
     assert result.content[0].text == "fine"
 
@@ -166,10 +167,10 @@ async def test_a_list_that_fails_after_a_call_leaves_the_call_unknown(bad: BadSe
     ("status", "body", "kind", "said"),
     [
         (200, b"<html>", "text/html", "did not answer as an MCP server does"),
-        (404, b"", "text/plain", "There is no MCP server at"),
-        (403, b"", "text/plain", "does not permit this"),
-        (503, b"", "text/plain", "failed with HTTP status 503"),
-        (401, b"", "text/plain", "did not accept the key"),
+        (404, b"", "text/plain", "refused initialize (HTTP status 404); check its URL"),
+        (403, b"", "text/plain", "refused initialize (HTTP status 403)"),
+        (503, b"", "text/plain", "as an MCP server does (HTTP status 503); check the URL"),
+        (401, b"", "text/plain", "(HTTP status 401); check its URL and headers"),
         (200, b"{", "application/json", "answered with an error"),
     ],
 )
