@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError
-from kogniterm.storage.head_file import HeadFile, Heads, Known, Mark, Note
+from kogniterm.storage.head_file import HeadFile, Heads, Known, Note
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -146,11 +146,11 @@ class Anchor:
     def _write(self, notes: list[Note], *, durable: bool) -> None:
         if self._file is None or not notes:
             return
-        mark = self._file.append(notes, durable=durable)
+        last = self._file.append(notes, durable=durable)
         if durable:
             self._database.execute(
-                "UPDATE heads SET n = ?, hash = ? WHERE owner = ? AND n < ?",
-                (mark.n, mark.hash, owner(self._database), mark.n),
+                "UPDATE heads SET n = ? WHERE owner = ? AND n < ?",
+                (last, owner(self._database), last),
             )
 
 
@@ -184,7 +184,7 @@ def trouble(database: Database) -> tuple[Phrase | None, Heads | None]:
 
 
 def _trouble(
-    database: Database, head_file: HeadFile, row: tuple[str, Mark] | None, heads: Heads | None
+    database: Database, head_file: HeadFile, row: tuple[str, int] | None, heads: Heads | None
 ) -> Phrase | None:
     file = {"file": str(head_file.path)}
     if row is None:
@@ -195,7 +195,7 @@ def _trouble(
             "removed; create a new anchor with `kogniterm audit anchor`.",
             file,
         )
-    identity, mark = row
+    identity, written = row
     if heads is None:
         if not identity:
             return None
@@ -212,7 +212,7 @@ def _trouble(
         )
     if identity and heads.id != identity:
         return Phrase("The audit anchor file {file} belongs to another database.", file)
-    if not heads.holds(mark):
+    if heads.last < written:
         return Phrase("The end of the audit anchor file {file} is missing.", file)
     return None
 
@@ -368,19 +368,19 @@ def owner(database: Database) -> str:
     return f"{socket.gethostname()}:{database.heads.path}"
 
 
-def _row(database: Database) -> tuple[str, Mark] | None:
-    """Return the head file's id ("" until it was begun) and the line known to be on the disk."""
-    row = database.one("SELECT id, n, hash FROM heads WHERE owner = ?", (owner(database),))
-    return (row[0], Mark(row[1], row[2])) if row else None
+def _row(database: Database) -> tuple[str, int] | None:
+    """Return the head file's id ("" until it was begun) and its last line known to be on disk."""
+    row = database.one("SELECT id, n FROM heads WHERE owner = ?", (owner(database),))
+    return (row[0], row[1]) if row else None
 
 
 def _remember(database: Database, heads: Heads, *, new: bool) -> None:
-    values = (heads.id, heads.last.n, heads.last.hash, owner(database))
+    values = (heads.id, heads.last, owner(database))
     with database.transaction(durable=True):
         if new:
-            database.execute("INSERT INTO heads (id, n, hash, owner) VALUES (?, ?, ?, ?)", values)
+            database.execute("INSERT INTO heads (id, n, owner) VALUES (?, ?, ?)", values)
         else:
-            database.execute("UPDATE heads SET id = ?, n = ?, hash = ? WHERE owner = ?", values)
+            database.execute("UPDATE heads SET id = ?, n = ? WHERE owner = ?", values)
 
 
 def note_removal(database: Database, session_id: str, *, now: float) -> None:

@@ -6,10 +6,10 @@ journal had come. A line is written only when the database has brought what it t
 after a crash the file may lag behind the database, and it is never ahead of it. What is removed on
 purpose is announced here first.
 
-A line is a JSON object: its number `n`, its time `at`, the SHA-256 of the line before it `prev`,
-what happened `what`, and for whom `id`; with `seq` and `hash` of the record that was reached. Lines
-that a newer one replaces are folded away when the file has grown (`FOLD_AT`), so its size follows
-the number of sessions there are.
+A line is a JSON object: its number `n`, its time `at`, what happened `what`, and for whom `id`;
+with `seq` and `hash` of the record that was reached. The hashes are those of the journals' chains:
+the file has none of its own. Lines that a newer one replaces are folded away when the file has
+grown (`FOLD_AT`), so its size follows the number of sessions there are.
 """
 
 from __future__ import annotations
@@ -104,35 +104,19 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A line by its number and its hash."""
-
-    n: int
-    hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class Heads:
     """The content of a head file.
 
-    `broken` is the number of the first line that was changed or does not follow the one before it;
-    `gone` counts the sessions that were removed on purpose.
+    `last` is the number of the last line, `broken` that of the first one that cannot be read or
+    does not follow the one before it; `gone` counts the sessions that were removed on purpose.
     """
 
     id: str
-    first: int
-    last: Mark
+    last: int
     sessions: Mapping[str, Known] = field(default_factory=dict)
     memory: Mapping[str, Note] = field(default_factory=dict)
-    hashes: Mapping[int, str] = field(default_factory=dict)
     gone: int = 0
     broken: int | None = None
-
-    def holds(self, mark: Mark) -> bool:
-        """Return whether the line `mark` is still there, or was folded away in order."""
-        if mark.n > self.last.n:
-            return False
-        return mark.n < self.first or self.hashes.get(mark.n) == mark.hash
 
     @property
     def empty(self) -> bool:
@@ -177,8 +161,8 @@ class HeadFile:
             raise FileNotFoundError(self.path)
         return found
 
-    def append(self, notes: Sequence[Note], *, durable: bool) -> Mark:
-        """Write lines; `durable` waits for the disk.
+    def append(self, notes: Sequence[Note], *, durable: bool) -> int:
+        """Write lines and return the number of the last; `durable` waits for the disk.
 
         Raises `StorageError`, also when the file is not there: a head file that was removed is not
         made anew behind the user's back.
@@ -187,7 +171,7 @@ class HeadFile:
             return self._append(descriptor, notes, durable=durable)
 
     @contextmanager
-    def held(self) -> Iterator[Callable[[Note, bool], Mark]]:
+    def held(self) -> Iterator[Callable[[Note, bool], int]]:
         """Yield a function that writes one line, and waits for the disk if told to.
 
         Others wait meanwhile.
@@ -198,22 +182,21 @@ class HeadFile:
             with storage_errors(self.path):
                 descriptor = stack.enter_context(self._locked())
 
-            def write(note: Note, durable: bool) -> Mark:
+            def write(note: Note, durable: bool) -> int:
                 with storage_errors(self.path):
                     return self._append(descriptor, [note], durable=durable)
 
             yield write
 
-    def _append(self, descriptor: int, notes: Sequence[Note], *, durable: bool) -> Mark:
-        tail = _tail(descriptor)
-        data, mark = _lines(notes, tail)
+    def _append(self, descriptor: int, notes: Sequence[Note], *, durable: bool) -> int:
+        data, last = _lines(notes, _tail(descriptor))
         write_all(descriptor, data)
         if durable:
             os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         if size > FOLD_AT and size > FOLD_AT + _size_at_first(descriptor):
-            mark = self._fold(mark)
-        return mark
+            last = self._fold(last)
+        return last
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -228,7 +211,7 @@ class HeadFile:
             finally:
                 os.close(descriptor)
 
-    def _fold(self, last: Mark) -> Mark:
+    def _fold(self, last: int) -> int:
         """Leave out lines that newer ones replace."""
         content = self.path.read_bytes()
         heads = _folded(content)
@@ -237,13 +220,13 @@ class HeadFile:
         notes = [note for known in heads.sessions.values() for note in known.notes()]
         notes += heads.memory.values()
         size = len(_lines(notes, last)[0])
-        first, mark = _line(
+        first, last = _line(
             {"what": FOLDED, "id": heads.id, "gone": heads.gone, "size": size}, last
         )
-        data, mark = _lines(notes, mark)
+        data, last = _lines(notes, last)
         self._written(first + data).replace(self.path)
         sync_folder(self.path.parent)
-        return mark
+        return last
 
     def _written(self, data: bytes) -> Path:
         """Return a new file with `data` beside it, on the disk."""
@@ -272,7 +255,7 @@ def steady(
         if file is None or heads is None or sound(found):
             return found
         again = file.read()
-        if again is None or again.last == heads.last:
+        if again is None or (again.id, again.last) == (heads.id, heads.last):
             return found
 
 
@@ -293,12 +276,12 @@ def of_server(folder: Path | None, address: str) -> HeadFile | None:
 
 
 def _begun(identity: str, notes: Sequence[Note]) -> bytes:
-    size = len(_lines(notes, Mark(0, ""))[0])
-    first, mark = _line({"what": BEGUN, "id": identity, "size": size}, Mark(0, ""))
-    return first + _lines(notes, mark)[0]
+    size = len(_lines(notes, 0)[0])
+    first, last = _line({"what": BEGUN, "id": identity, "size": size}, 0)
+    return first + _lines(notes, last)[0]
 
 
-def _lines(notes: Sequence[Note], last: Mark) -> tuple[bytes, Mark]:
+def _lines(notes: Sequence[Note], last: int) -> tuple[bytes, int]:
     parts = []
     for note in notes:
         part, last = _line(note.plain(), last)
@@ -306,14 +289,13 @@ def _lines(notes: Sequence[Note], last: Mark) -> tuple[bytes, Mark]:
     return b"".join(parts), last
 
 
-def _line(fields: Mapping[str, Any], last: Mark) -> tuple[bytes, Mark]:
-    whole = {"n": last.n + 1, "at": time.time(), "prev": last.hash, **fields}
-    line = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode() + b"\n"
-    return line, Mark(last.n + 1, hashlib.sha256(line).hexdigest())
+def _line(fields: Mapping[str, Any], last: int) -> tuple[bytes, int]:
+    whole = {"n": last + 1, "at": time.time(), **fields}
+    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode() + b"\n", last + 1
 
 
-def _tail(descriptor: int) -> Mark:
-    """Return the last whole line; what a crash left of a line behind it is cut off."""
+def _tail(descriptor: int) -> int:
+    """Return the number of the last whole line; what a crash left of another one is cut off."""
     size = os.fstat(descriptor).st_size
     block = 4096
     while True:
@@ -324,16 +306,15 @@ def _tail(descriptor: int) -> Mark:
         if end >= 0 and (before >= 0 or start == 0):
             break
         if start == 0:
-            return Mark(0, "")
+            return 0
         block *= 2
     if start + end + 1 < size:
         os.ftruncate(descriptor, start + end + 1)
     line = content[before + 1 : end + 1]
     try:
-        number = int(json.loads(line)["n"])
+        return int(json.loads(line)["n"])
     except (ValueError, KeyError, TypeError):
-        number = 0
-    return Mark(number, hashlib.sha256(line).hexdigest())
+        return 0
 
 
 def _size_at_first(descriptor: int) -> int:
@@ -350,29 +331,27 @@ def _size_at_first(descriptor: int) -> int:
 
 def _folded(content: bytes) -> Heads:
     """Return the content of a head file; a last line without its end was never written."""
-    identity, first, gone, last, broken = "", 0, 0, Mark(0, ""), None
+    identity, gone, last, broken = "", 0, 0, None
     sessions: dict[str, Known] = {}
     memory: dict[str, Note] = {}
-    hashes: dict[int, str] = {}
     for line in content.splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break
         try:
             fields = json.loads(line)
-            number, previous = int(fields["n"]), str(fields["prev"])
-            if fields["what"] in (BEGUN, FOLDED) and not hashes:
-                identity, first, gone = str(fields["id"]), number, int(fields.get("gone", 0))
-            elif not hashes or (number, previous) != (last.n + 1, last.hash):
+            number = int(fields["n"])
+            if fields["what"] in (BEGUN, FOLDED) and not last:
+                identity, gone = str(fields["id"]), int(fields.get("gone", 0))
+            elif not last or number != last + 1:
                 raise ValueError("a line is missing")
             else:
                 gone += _take(Note.of(fields), sessions, memory)
         except (ValueError, KeyError, TypeError, AttributeError):
-            broken = last.n + 1
+            broken = last + 1
             break
-        last = Mark(number, hashlib.sha256(line).hexdigest())
-        hashes[number] = last.hash
+        last = number
     broken = broken if identity else 1
-    return Heads(identity, first, last, sessions, memory, hashes, gone, broken)
+    return Heads(identity, last, sessions, memory, gone, broken)
 
 
 def _take(note: Note, sessions: dict[str, Known], memory: dict[str, Note]) -> bool:

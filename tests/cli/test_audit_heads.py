@@ -205,7 +205,10 @@ def test_a_head_file_that_was_removed_is_not_made_anew(shell: Shell, session: st
     [
         (lambda lines: lines[:-1] + lines[-1:] * 2, "Line"),
         (lambda lines: [*lines[:3], *lines[4:]], "Line 4 of the audit anchor file"),
-        (lambda lines: [one.replace(b'"seq":10', b'"seq":11') for one in lines], "Line"),
+        (
+            lambda lines: [one.replace(b'"seq":19', b'"seq":18') for one in lines],
+            "does not match the audit anchor",
+        ),
         (lambda lines: lines[:2], "The end of the audit anchor file"),
         (lambda lines: [], "Line 1"),
         (lambda lines: [b"\0" * 100 + b"\n"], "Line 1"),
