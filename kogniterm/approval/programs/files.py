@@ -161,7 +161,6 @@ def link(call: Call) -> None:
             call.ask("Creates a link to {path}, outside the workspace.", path=call.shown(resolved))
     if target is not None and len(sources) == 1:
         call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
-    call.notes("{program} creates links.")
 
 
 # --- making and changing ------------------------------------------------------------------------
@@ -291,8 +290,6 @@ def format_(call: Call) -> None:
             call.reads(operand)
         else:
             call.writes(operand)
-    if not shows and call.name == "rustfmt":
-        call.notes("{program} rewrites source files.")
 
 
 def ruff(call: Call) -> None:

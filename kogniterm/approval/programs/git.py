@@ -76,9 +76,6 @@ _READS: Mapping[str, _Form] = {
     "config": _config_reads,
     "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
     "symbolic-ref": lambda parsed, _: len(parsed.operands) == 1 and _only(parsed, "q quiet short"),
-    "help": lambda parsed, first: (
-        not first and _only(parsed, "a all g guides") and bool(parsed.names)
-    ),
 }
 """The forms of verbs that only read."""
 _DESTROYS: Mapping[str, _Form] = {
@@ -139,7 +136,6 @@ _HARMLESS_GLOBAL = names("""
 GLOBAL_VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"}
 )
-_ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
 
 
 def git(call: Call) -> None:
@@ -158,8 +154,6 @@ def git(call: Call) -> None:
             if not _SAFE_CONFIG.match(value):
                 call.ask("Option -c of {program} can make it run other programs.")
                 _setting(call, value.partition("=")[2])
-        elif word in _ENDS and not args:
-            return
         elif word not in _HARMLESS_GLOBAL:
             name, attached, value = word.partition("=")
             if name in {"--git-dir", "--work-tree", "--namespace", "--exec-path", "--attr-source"}:
@@ -189,8 +183,6 @@ _SIGNATURE = re.compile(r"%G|%\(signature")
 
 
 def _verb(call: Call, verb: str) -> None:
-    if [arg.value for arg in call.args] in (["--help"], ["-h"]):
-        return  # git itself turns this into `git help`.
     for arg, follows in pairwise((*call.args, Argument(""))):
         if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
             call.ask("A format with %G makes {program} run another program.")

@@ -14,12 +14,6 @@ from kogniterm.approval.analysis.shared_findings import EXPOSES_PROGRAM, EXPOSES
 def curl(call: Call) -> None:
     """Judge curl: uploads, output files and config files."""
     parsed = call.parse()
-    if (
-        not parsed.operands
-        and not parsed.has("url", "K", "config")
-        and parsed.has("V", "version", "h", "help")
-    ):
-        return
     for value in parsed.given("write"):
         call.writes(value)
     url = (*parsed.operands, *parsed.values("url"))
@@ -56,8 +50,6 @@ def _remote_name(url: str) -> str:
 def wget(call: Call) -> None:
     """Judge wget, which writes what it downloads."""
     parsed = call.parse()
-    if not parsed.operands and parsed.has("V", "version", "h", "help"):
-        return
     for value in parsed.values("O", "output-document", "o", "output-file", "a", "append-output"):
         call.writes(value)
     call.network(parsed.operands[0].value if parsed.operands else "")

@@ -317,8 +317,6 @@ def shell(call: Call) -> None:
         inner.variables["0"] = args[1] if args[1:] else Argument(call.name)
         judge_text(replace(call, scope=inner), args[0])
         return
-    if not args and call.args and call.args[0].value in {"--version", "--help"}:
-        return
     call.findings.effect("execute", args[0].value if args else call.name)
     if call.stdin is not None and not args:
         call.ask("{program} runs its input as commands.")

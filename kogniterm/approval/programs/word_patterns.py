@@ -63,26 +63,12 @@ def _reads(pattern: str, *effects: str, op: bool = False) -> Case:
     return _case("", pattern, "", *effects, stop=True, op=op)
 
 
-_INSTALLS = (
-    _reads("--version|--help"),
-    _network(_ALL),
-    _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
-    _ask(
-        r"(?:.* )?(?:remove|purge|autoremove|erase|-R|uninstall|del\b).*",
-        "{program} removes software.",
-    ),
-)
-_TALKS = (
-    _notes(_ALL, "mentions"),
-    _reads(r"(?:(?:--version|--help|-V|-h)(?: |\Z))+"),
-    _network(_ALL, "{operand}"),
-)
+_TALKS = (_notes(_ALL, "mentions"), _network(_ALL, "{operand}"))
 _DELETES = _danger(
     r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
     "{program} deletes resources on a remote service.",
 )
 _STATEMENTS = (
-    _reads("--version|-V|--help"),
     _ask(_ALL, "{program} runs statements on a database.", "execute={program}", "mentions"),
     _danger(
         r"(?i).*\b(?:drop\s+(?:table|database|schema)|truncate\s+(?:table\s+)?\w"
@@ -181,14 +167,10 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
              "secret=environment"),
     ),
     # --- software ---
-    "packages": _INSTALLS,
-    "pacman": (_reads("-Q.*"), *_INSTALLS),
-    "dnf": (_network("(?:list|info|repolist)(?: .*)?", stop=True), *_INSTALLS),
-    "yum": (_network("(?:list|info|repolist)(?: .*)?", stop=True), *_INSTALLS),
-    "zypper": (_network("(?:se|search|info|lr)(?: .*)?", stop=True), *_INSTALLS),
-    "apk": (_reads("(?:info|list)(?: .*)?"), *_INSTALLS),
-    "port": (_reads("installed(?: .*)?"), *_INSTALLS),
-    "nix-env": (_reads("-q.*"), *_INSTALLS),
+    "packages": (
+        _network(_ALL),
+        _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
+    ),
     "dpkg": (
         _reads(rf"(?=(?:.* )?{_DPKG_SHOWS}(?: |\Z))"
                rf"(?:(?:{_DPKG_SHOWS}|--no-pager|-f[^ ]*|--showformat=[^ ]*|[^- ][^ ]*)(?: |\Z))*"),
@@ -203,7 +185,6 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         # For these, too, it may first load the version that go.mod names.
         _ask(r"env(?= |\Z)(?!.* --?[wu]).*|version",
              "{program} may load and run the version that the folder names.", stop=True),
-        _reads("help(?: .*)?"),
         _network("(?:get|install|mod)(?: .*)?"),
         _ask(_ALL, "{program} {verb} may install, change or run software.",
              "execute={program} {verb}"),
@@ -233,7 +214,6 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     # --- keys, other machines, databases ---
     "gpg": (
         _network("(?:.* )?--(?:recv|send|search|refresh|keyserver|locate).*"),
-        _reads("(?:--version|--help)(?: .*)?"),
         _ask(_ALL, "{program} creates or uses cryptographic keys.", "mentions"),
         _notes(".*secret.*|(?:.* )?(?:-d|--decrypt)(?: .*)?", "secret=gpg"),
     ),
@@ -259,7 +239,9 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "database": (*_STATEMENTS, _network(_ALL)),
     "sqlite3": _STATEMENTS,
     "dropdb": (
-        *_STATEMENTS, _network(_ALL), _danger(_ALL, "{program} destroys data."),
+        _ask(_ALL, "{program} runs statements on a database.", "execute={program}"),
+        _network(_ALL),
+        _danger(_ALL, "{program} destroys data."),
     ),
 }  # fmt: skip
 

@@ -47,9 +47,8 @@ def wrap(call: Call) -> None:
     if any(not argument.known for argument in own):
         call.ask("An argument of {program} is known only at run time.")
     if not inner:
-        if not parsed.options or call.name != "nice":
-            call.findings.note("safe_readonly", "{program} runs no command.", program=call.name)
-    elif call.name == "flock" and inner[0].value in {"-c", "--command"}:
+        return
+    if call.name == "flock" and inner[0].value in {"-c", "--command"}:
         call.shell(" ".join(arg.value for arg in inner[1:]), call.scope)
     elif call.name == "watch" and not parsed.has("x", "exec"):
         _watch(call, inner)
@@ -59,9 +58,7 @@ def wrap(call: Call) -> None:
 
 def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
     """Judge watch, which joins its arguments and gives them to a shell."""
-    if all(re.fullmatch(r"[\w./:,@%+=-]+", arg.value) for arg in inner):
-        call.inner(inner)
-    elif all(arg.known for arg in inner):
+    if all(arg.known for arg in inner):
         call.runs(" ".join(arg.value for arg in inner))
     else:
         call.ask("{program} runs text known only at run time.")
