@@ -29,7 +29,6 @@ from kogniterm.types import (
 from kogniterm.types.events import Event
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
 from kogniterm.types.queue_values import (
-    BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
@@ -264,11 +263,8 @@ class Queue(Protocol):
     def close(self) -> None:
         """Release the database."""
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
-        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
-
-        Raises `UsageError`.
-        """
+    def add(self, tasks: Sequence[NewTask]) -> None:
+        """Add all of `tasks` or none. Raises `UsageError`."""
 
     def tasks(
         self, *, states: Sequence[TaskState] = (), batch: str | None = None, limit: int = 1_000_000
@@ -327,13 +323,6 @@ class WorkerQueue(Queue, Protocol):
 
         Higher priorities come first, and of the same priority, the batches take turns. No two
         tasks run in one folder, nor more than the limit of a queue allows.
-        """
-
-    def reserve(self, task: QueuedTask) -> Literal["room", "later"] | Phrase:
-        """Reserve what a claimed task may spend in the budget of its batch.
-
-        `later` means that the rest is reserved by tasks that run; a sentence says why the task can
-        never start.
         """
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:

@@ -30,7 +30,6 @@ from kogniterm.sessions.journal.ownership import Holder
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
 from kogniterm.types.queue_values import (
-    BatchBudget,
     NewTask,
     QueuedTask,
     TaskEnd,
@@ -94,9 +93,9 @@ class PostgresQueue(TaskTable):
 
     # --- submitting and steering -------------------------------------------------------------
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
+    def add(self, tasks: Sequence[NewTask]) -> None:
         with self._both(durable=True):
-            super().add(tasks, budget)
+            super().add(tasks)
             self._defer([task.id for task in tasks])
 
     def _defer(self, task_ids: Sequence[str]) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.batch_budget import BatchBudgets, Room, within_budget
 from kogniterm.fleet.task_workspaces import TaskPatches
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
@@ -29,7 +28,6 @@ from kogniterm.types.queue_values import (
     ENDED_STATES,
     MOST_PRIORITY,
     WAITING_STATES,
-    BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
@@ -79,8 +77,6 @@ _TASK_COLUMNS = """id TEXT NOT NULL,
     recipe TEXT NOT NULL DEFAULT '',
     commit_id TEXT NOT NULL DEFAULT '',
     patch TEXT NOT NULL DEFAULT '',
-    reserved_cost DOUBLE PRECISION NOT NULL DEFAULT 0,
-    reserved_tokens BIGINT NOT NULL DEFAULT 0,
     waits INTEGER NOT NULL DEFAULT 0,
     share INTEGER NOT NULL DEFAULT 0,
     job BIGINT"""
@@ -115,19 +111,12 @@ WHERE schemaname = current_schema() AND tablename = 'queue_tasks'
 AND starts_with(policyname, 'operator_') AND pg_has_role(role, 'member'))"""
 
 
-_BATCH_COLUMNS = """name TEXT NOT NULL,
-    max_cost DOUBLE PRECISION,
-    max_tokens BIGINT,
-    checks BIGINT NOT NULL DEFAULT 0"""
-
-
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     mine = "user_id, " if shared else ""
     statements: list[str] = []
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
-        ("queue_batches", _BATCH_COLUMNS, "name"),
         ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
         statements += user_table(name, columns, key, shared=shared, lenient=True)
@@ -146,7 +135,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers", "queue_batches", "queue_limits"),
+    ("queue_tasks", "queue_workers", "queue_limits"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -173,7 +162,6 @@ class TaskTable:
         self, database: Database, *, version: str = __version__, me: Holder | None = None
     ) -> None:
         self._database = database
-        self.budgets = BatchBudgets(database)
         self.patches = TaskPatches(database)
         self._version = version
         self._me = me or this_process()
@@ -183,11 +171,11 @@ class TaskTable:
 
     # --- submitting --------------------------------------------------------------------------
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
-        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
+    def add(self, tasks: Sequence[NewTask]) -> None:
+        """Add all of `tasks` or none.
 
-        Raises `UsageError` for an ID that is taken, a priority out of range, where the workers of
-        a queue run another version, and for a task without a limit in a batch with a budget.
+        Raises `UsageError` for an ID that is taken, a priority out of range, and where the workers
+        of a queue run another version.
         """
         for task in tasks:
             if abs(task.priority) > MOST_PRIORITY:
@@ -200,10 +188,6 @@ class TaskTable:
             self._check_version(queue)
         moment = self._database.clock()
         with self._database.transaction(durable=True):
-            if tasks and tasks[0].batch:
-                if budget is not None:
-                    self.budgets.set(tasks[0].batch, budget)
-                tasks = within_budget(tasks, self.budgets.of(tasks[0].batch))
             shares = self._shares(tasks, moment)
             for number, (task, share) in enumerate(zip(tasks, shares, strict=True)):
                 # The order of submission, also within one moment.
@@ -558,10 +542,6 @@ class TaskTable:
             (*values.values(), task.id, task.claim),
         )
         return changed == 1
-
-    def reserve(self, task: QueuedTask) -> Room | Phrase:
-        """Reserve what a claimed task may spend; see `BatchBudgets.reserve`."""
-        return self.budgets.reserve(task)
 
     def _is_cancelled(self, task: QueuedTask) -> bool:
         row = self._database.one("SELECT cancelled FROM queue_tasks WHERE id = ?", (task.id,))
