@@ -321,7 +321,7 @@ class WorkerQueue(Queue, Protocol):
     def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
         """Take the next task of `queues` that `worker` may do, if any.
 
-        Higher priorities come first, and of the same priority, the batches take turns. No two
+        Higher priorities come first, and of the same priority, those that were added first. No two
         tasks run in one folder, nor more than the limit of a queue allows.
         """
 
