@@ -29,7 +29,6 @@ from kogniterm.types import (
 from kogniterm.types.events import Event
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
 from kogniterm.types.queue_values import (
-    BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
@@ -267,11 +266,8 @@ class Queue(Protocol):
     def close(self) -> None:
         """Release the database."""
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
-        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
-
-        Raises `UsageError`.
-        """
+    def add(self, tasks: Sequence[NewTask]) -> None:
+        """Add all of `tasks` or none. Raises `UsageError`."""
 
     def tasks(
         self, *, states: Sequence[TaskState] = (), batch: str | None = None, limit: int = 1_000_000
@@ -328,15 +324,8 @@ class WorkerQueue(Queue, Protocol):
     def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
         """Take the next task of `queues` that `worker` may do, if any.
 
-        Higher priorities come first, and of the same priority, the batches take turns. No two
+        Higher priorities come first, and of the same priority, those that were added first. No two
         tasks run in one folder, nor more than the limit of a queue allows.
-        """
-
-    def reserve(self, task: QueuedTask) -> Literal["room", "later"] | Phrase:
-        """Reserve what a claimed task may spend in the budget of its batch.
-
-        `later` means that the rest is reserved by tasks that run; a sentence says why the task can
-        never start.
         """
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:

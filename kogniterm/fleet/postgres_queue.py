@@ -25,12 +25,12 @@ from procrastinate.manager import JobManager
 from procrastinate.schema import SchemaManager
 
 from kogniterm.errors import StorageError
-from kogniterm.fleet.task_database import SCHEDULED, SILENCE, TaskTable
+from kogniterm.fleet.task_database import SILENCE, TaskTable
 from kogniterm.sessions.journal.ownership import Holder
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
 from kogniterm.types.queue_values import (
-    BatchBudget,
+    MOST_PRIORITY,
     NewTask,
     QueuedTask,
     TaskEnd,
@@ -38,8 +38,6 @@ from kogniterm.types.queue_values import (
     WorkerInfo,
 )
 
-_SHARES = 10_000_000
-"""Shares that fit into a job's priority, a number of 32 bits, beside the priorities of tasks."""
 _AT_ONCE = datetime.fromtimestamp(0, UTC)
 _BUSY_AGAIN = 2.0
 """Seconds until a task is tried again whose folder is used by a task of another queue."""
@@ -94,20 +92,20 @@ class PostgresQueue(TaskTable):
 
     # --- submitting and steering -------------------------------------------------------------
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
+    def add(self, tasks: Sequence[NewTask]) -> None:
         with self._both(durable=True):
-            super().add(tasks, budget)
+            super().add(tasks)
             self._defer([task.id for task in tasks])
 
-    def _defer(self, task_ids: Sequence[str]) -> None:
-        """Make a job for each of these queued tasks."""
+    def _defer(self, task_ids: Sequence[str], *, first: bool = False) -> None:
+        """Make a job for each of these queued tasks; with `first` it comes before all others."""
         rows = self._database.execute(
-            "SELECT id, queue, version, folder, priority, share, due FROM queue_tasks "
+            "SELECT id, queue, version, folder, priority, due FROM queue_tasks "
             "WHERE id = ANY(?) AND state = 'queued'",
             (list(task_ids),),
         )
         by_id = {row[0]: row[1:] for row in rows}
-        jobs = [self._job(one, *by_id[one]) for one in task_ids if one in by_id]
+        jobs = [self._job(one, *by_id[one], first=first) for one in task_ids if one in by_id]
         if not jobs:
             return
         made = self._jobs.batch_defer_jobs(jobs)
@@ -124,16 +122,17 @@ class PostgresQueue(TaskTable):
         version: str,
         folder: str,
         priority: int,
-        share: int,
         due: float,
+        *,
+        first: bool,
     ) -> Job:
         name = self._queue_name(queue, version)
-        scheduled = share == SCHEDULED
+        scheduled = due > self._database.clock()
         return Job(
             queue=name,
             task_name=self._kind,
             task_kwargs={"task": task_id},
-            priority=_priority(priority, share),
+            priority=MOST_PRIORITY + 1 if first else priority,
             lock=f"{_SCHEDULED}{task_id}" if scheduled else self._lock(folder, name),
             queueing_lock=f"{self._database.user}:{task_id}",
             scheduled_at=_moment(due) if scheduled else None,
@@ -179,7 +178,8 @@ class PostgresQueue(TaskTable):
         with self._both():
             again = super().resume(task_id)
             if again:
-                self._defer([task_id])
+                # An answered task does not wait again for those that were added after it.
+                self._defer([task_id], first=True)
             return again
 
     def _drop_job(self, task_id: str) -> None:
@@ -265,30 +265,27 @@ class PostgresQueue(TaskTable):
         """Give the task of a fetched job to `worker`; False where it is not its turn yet."""
         task_id = _id(job)
         row = self._database.one(
-            "SELECT folder, priority, share, job FROM queue_tasks "
-            "WHERE id = ? AND state = 'queued'",
+            "SELECT folder, job FROM queue_tasks WHERE id = ? AND state = 'queued'",
             (task_id,),
         )
-        if row is None or row[3] != job.id:
+        if row is None or row[1] != job.id:
             _at_once(self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True))
             return False
-        folder, priority, share, _job = row
+        folder = row[0]
         if (job.lock or "").startswith(_SCHEDULED):  # its time has come
-            if share == SCHEDULED:
-                share = self._share_again(task_id)
-            self._again(job, _AT_ONCE, _priority(priority, share), self._lock(folder, job.queue))
+            self._again(job, _AT_ONCE, self._lock(folder, job.queue))
             return False
         busy = self._database.one(
             "SELECT 1 FROM queue_tasks WHERE folder = ? AND state = 'running'", (folder,)
         )
         if busy is not None:
             at = _moment(self._database.clock() + _BUSY_AGAIN)
-            self._again(job, at, None, f"{_SCHEDULED}{task_id}")
+            self._again(job, at, f"{_SCHEDULED}{task_id}")
             return False
         return self._take(task_id, worker)
 
-    def _again(self, job: Job, at: datetime, priority: int | None, lock: str) -> None:
-        _at_once(self._jobs.retry_job(job, retry_at=at, priority=priority, lock=lock))
+    def _again(self, job: Job, at: datetime, lock: str) -> None:
+        _at_once(self._jobs.retry_job(job, retry_at=at, lock=lock))
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         with self._both():
@@ -313,9 +310,9 @@ class PostgresQueue(TaskTable):
             _at_once(self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True))
         elif due > self._database.clock():
             at = _moment(due)
-            self._again(job, at, None, f"{_SCHEDULED}{task.id}")
+            self._again(job, at, f"{_SCHEDULED}{task.id}")
         else:
-            self._again(job, _AT_ONCE, None, self._lock(task.task.folder, job.queue))
+            self._again(job, _AT_ONCE, self._lock(task.task.folder, job.queue))
 
     def recover(
         self, name: str = "", running: Collection[str] = (), *, silent: bool = True
@@ -420,11 +417,6 @@ def _at_once(call: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     raise RuntimeError("a statement in our transaction does not wait")
-
-
-def _priority(priority: int, share: int) -> int:
-    """Return a job's priority: the task's, and the share within it."""
-    return priority * _SHARES - min(max(share, 0), _SHARES - 1)
 
 
 def _moment(seconds: float) -> datetime:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kogniterm import __version__
 from kogniterm.errors import StorageError
-from kogniterm.fleet.sqlite_queue import SqliteQueue
-from kogniterm.fleet.task_database import QUEUE
+from kogniterm.fleet.task_database import QUEUE, SqliteQueue
 from kogniterm.host.installation import install_command
 from kogniterm.protocols import WorkerQueue
 from kogniterm.storage.database import Database

@@ -1,23 +1,23 @@
 """The rows of the queue in the database of the sessions: what a task is, and how it stands.
 
 One table and one code for SQLite and PostgreSQL. Who gets which task when is up to the two queues
-that are built on it: `sqlite_queue` and `postgres_queue`. The database itself refuses a second
+that are built on it: `SqliteQueue` and `postgres_queue`. The database itself refuses a second
 writer in a folder (a unique index on running tasks). On a server, row-level security shows each
 user their own tasks only, as with sessions.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.batch_budget import BatchBudgets, Room, within_budget
 from kogniterm.fleet.task_workspaces import TaskPatches
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
@@ -29,7 +29,6 @@ from kogniterm.types.queue_values import (
     ENDED_STATES,
     MOST_PRIORITY,
     WAITING_STATES,
-    BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
@@ -45,8 +44,6 @@ lease, so that the session is free by then."""
 HEARTBEAT = 10.0
 _SENTENCE = "sentence:"
 """Begins a stored reason that has a template and values."""
-SCHEDULED = -1
-"""The share of a task whose time has not come: it gets one when it has."""
 
 _TASK_COLUMNS = """id TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -79,10 +76,7 @@ _TASK_COLUMNS = """id TEXT NOT NULL,
     recipe TEXT NOT NULL DEFAULT '',
     commit_id TEXT NOT NULL DEFAULT '',
     patch TEXT NOT NULL DEFAULT '',
-    reserved_cost DOUBLE PRECISION NOT NULL DEFAULT 0,
-    reserved_tokens BIGINT NOT NULL DEFAULT 0,
     waits INTEGER NOT NULL DEFAULT 0,
-    share INTEGER NOT NULL DEFAULT 0,
     job BIGINT"""
 
 _WORKER_COLUMNS = """name TEXT NOT NULL,
@@ -115,24 +109,17 @@ WHERE schemaname = current_schema() AND tablename = 'queue_tasks'
 AND starts_with(policyname, 'operator_') AND pg_has_role(role, 'member'))"""
 
 
-_BATCH_COLUMNS = """name TEXT NOT NULL,
-    max_cost DOUBLE PRECISION,
-    max_tokens BIGINT,
-    checks BIGINT NOT NULL DEFAULT 0"""
-
-
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     mine = "user_id, " if shared else ""
     statements: list[str] = []
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
-        ("queue_batches", _BATCH_COLUMNS, "name"),
         ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
         statements += user_table(name, columns, key, shared=shared, lenient=True)
     statements += [
-        f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, queue, priority, share)",
+        f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, queue, priority)",
         f"CREATE INDEX queue_tasks_batch ON queue_tasks ({mine}batch, state)",
         # One writer a folder: the database refuses a second running task there.
         f"CREATE UNIQUE INDEX queue_tasks_folder ON queue_tasks ({mine}folder) "
@@ -146,7 +133,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers", "queue_batches", "queue_limits"),
+    ("queue_tasks", "queue_workers", "queue_limits"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -173,7 +160,6 @@ class TaskTable:
         self, database: Database, *, version: str = __version__, me: Holder | None = None
     ) -> None:
         self._database = database
-        self.budgets = BatchBudgets(database)
         self.patches = TaskPatches(database)
         self._version = version
         self._me = me or this_process()
@@ -183,11 +169,11 @@ class TaskTable:
 
     # --- submitting --------------------------------------------------------------------------
 
-    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
-        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
+    def add(self, tasks: Sequence[NewTask]) -> None:
+        """Add all of `tasks` or none.
 
-        Raises `UsageError` for an ID that is taken, a priority out of range, where the workers of
-        a queue run another version, and for a task without a limit in a batch with a budget.
+        Raises `UsageError` for an ID that is taken, a priority out of range, and where the workers
+        of a queue run another version.
         """
         for task in tasks:
             if abs(task.priority) > MOST_PRIORITY:
@@ -200,21 +186,16 @@ class TaskTable:
             self._check_version(queue)
         moment = self._database.clock()
         with self._database.transaction(durable=True):
-            if tasks and tasks[0].batch:
-                if budget is not None:
-                    self.budgets.set(tasks[0].batch, budget)
-                tasks = within_budget(tasks, self.budgets.of(tasks[0].batch))
-            shares = self._shares(tasks, moment)
-            for number, (task, share) in enumerate(zip(tasks, shares, strict=True)):
+            for number, task in enumerate(tasks):
                 # The order of submission, also within one moment.
-                self._insert(task, moment + number * 1e-6, share)
+                self._insert(task, moment + number * 1e-6)
 
-    def _insert(self, task: NewTask, moment: float, share: int) -> None:
+    def _insert(self, task: NewTask, moment: float) -> None:
         try:
             self._database.execute(
                 "INSERT INTO queue_tasks (id, text, folder, data, options, queue, batch, "
-                "priority, due, tries, workspace, recipe, state, created, updated, version, share) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)",
+                "priority, due, tries, workspace, recipe, state, created, updated, version) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
                 (
                     task.id,
                     redact(task.text),
@@ -231,7 +212,6 @@ class TaskTable:
                     moment,
                     moment,
                     self._version,
-                    share,
                 ),
             )
         except DuplicateError as error:
@@ -249,59 +229,6 @@ class TaskTable:
                 theirs=", ".join(sorted(others)),
                 mine=self._version,
             )
-
-    def _shares(self, tasks: Sequence[NewTask], now: float) -> list[int]:
-        """Return the places of new tasks among those of the same priority."""
-        last: dict[tuple[str, int, str], int] = {}
-        found = []
-        for task in tasks:
-            key = (task.queue, task.priority, task.batch)
-            if task.due > now:
-                found.append(SCHEDULED)
-                continue
-            last[key] = last[key] + 1 if key in last else self._share(*key)
-            found.append(last[key])
-        return found
-
-    def _share(self, queue: str, priority: int, batch: str) -> int:
-        """Return the place of the next task of a batch: the start tag of start-time fair queueing.
-
-        A batch is a flow, and each task of it has the length 1. The virtual time is the place of
-        what runs, or of what comes next. Source: Goyal, Vin, Cheng, "Start-time fair queueing",
-        SIGCOMM 1996.
-        """
-        row = self._database.one(
-            "SELECT max(share) + 1 FROM queue_tasks WHERE batch = ? "
-            "AND state IN ('queued', 'running') AND queue = ? AND priority = ? AND share >= 0",
-            (batch, queue, priority),
-        )
-        return max(self._virtual_time(queue, priority), (row and row[0]) or 0)
-
-    def _virtual_time(self, queue: str, priority: int) -> int:
-        row = self._database.one(
-            "SELECT (SELECT max(share) FROM queue_tasks WHERE state = 'running' AND priority = ?), "
-            "(SELECT min(share) FROM queue_tasks "
-            "WHERE state = 'queued' AND queue = ? AND priority = ? AND share >= 0)",
-            (priority, queue, priority),
-        )
-        return max(0, *(one or 0 for one in row or ()))
-
-    def _share_again(self, task_id: str, *, next_one: bool = False) -> int:
-        """Give a task its place anew, and return it: it comes back, or its time has come.
-
-        With `next_one` it does not queue behind its batch.
-        """
-        row = self._database.one(
-            "SELECT queue, priority, batch FROM queue_tasks WHERE id = ?", (task_id,)
-        )
-        if row is None:
-            return 0
-        queue, priority, batch = row
-        share = (
-            self._virtual_time(queue, priority) if next_one else self._share(queue, priority, batch)
-        )
-        self._database.run("UPDATE queue_tasks SET share = ? WHERE id = ?", (share, task_id))
-        return share
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -415,16 +342,12 @@ class TaskTable:
         if text is not None:
             more += ", turn = turn + 1, text = ?"
             values = (*values, redact(text))
-        with self._database.transaction():
-            self._share_again(task_id)
-            allowed = ("queued", "unknown", *ENDED_STATES)
-            return self._set(task_id, "queued", allowed, more, values)
+        allowed = ("queued", "unknown", *ENDED_STATES)
+        return self._set(task_id, "queued", allowed, more, values)
 
     def resume(self, task_id: str) -> bool:
         """Queue a task again whose question was answered."""
-        with self._database.transaction():
-            self._share_again(task_id, next_one=True)
-            return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
+        return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
 
     def set_limit(self, queue: str, slots: int | None) -> None:
         """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
@@ -528,7 +451,6 @@ class TaskTable:
             )
         if state == "queued" and self._is_cancelled(task):
             state = "cancelled"
-        now = self._database.clock()
         values: dict[str, object] = {
             "state": state,
             "stop": end.stop,
@@ -542,11 +464,9 @@ class TaskTable:
             "due": end.due,
             "lost": lost,
             "waits": end.waits,
-            "updated": now,
+            "updated": self._database.clock(),
             "worker": "" if state == "queued" else task.worker,
         }
-        if state == "queued" and end.due > now:
-            values["share"] = SCHEDULED
         if state == "queued" and end.next_text is not None:
             values |= {"turn": task.turn + 1, "text": redact(end.next_text)}
         return values
@@ -558,10 +478,6 @@ class TaskTable:
             (*values.values(), task.id, task.claim),
         )
         return changed == 1
-
-    def reserve(self, task: QueuedTask) -> Room | Phrase:
-        """Reserve what a claimed task may spend; see `BatchBudgets.reserve`."""
-        return self.budgets.reserve(task)
 
     def _is_cancelled(self, task: QueuedTask) -> bool:
         row = self._database.one("SELECT cancelled FROM queue_tasks WHERE id = ?", (task.id,))
@@ -588,6 +504,54 @@ class TaskTable:
         end = TaskEnd("queued", reason=_LOST, lost=True)
         tasks = [task for task_id in task_ids if (task := self._task(task_id)) is not None]
         return [task.id for task in tasks if self.finish(task, end)]
+
+
+_CANDIDATES = 20
+
+
+class SqliteQueue(TaskTable):
+    """The tasks of one user on one machine, in the SQLite file of its sessions.
+
+    A task is taken by an `UPDATE` that finds it still queued, in a write transaction. Another
+    process cannot wake this one, so a worker looks every half second.
+    """
+
+    poll = 0.5
+    """Seconds between two looks for a task: short beside a task, and cheap for a database."""
+
+    def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
+        """Take the next task of `queues` that `worker` may do, if any."""
+        with self._database.transaction():
+            for task_id in self._candidates(worker, queues):
+                with suppress(DuplicateError):  # another task runs in this folder
+                    if self._take(task_id, worker):
+                        return self._task(task_id)
+        return None
+
+    def _candidates(self, worker: WorkerInfo, queues: Collection[str]) -> list[str]:
+        marks = ", ".join("?" * len(queues))
+        rows = self._database.execute(
+            "SELECT id FROM queue_tasks AS task "
+            f"WHERE state = 'queued' AND due <= ? AND version = ? AND queue IN ({marks}) "
+            "AND NOT EXISTS (SELECT 1 FROM queue_tasks AS other "
+            "WHERE other.state = 'running' AND other.folder = task.folder) "
+            "AND NOT EXISTS (SELECT 1 FROM queue_limits AS most WHERE most.queue = task.queue "
+            "AND most.slots <= (SELECT count(*) FROM queue_tasks AS beside "
+            "WHERE beside.state = 'running' AND beside.queue = task.queue)) "
+            "ORDER BY priority DESC, created, id LIMIT ?",
+            (self._database.clock(), worker.version, *queues, _CANDIDATES),
+        )
+        return [task_id for (task_id,) in rows]
+
+    def recover(
+        self, name: str = "", running: Collection[str] = (), *, silent: bool = True
+    ) -> list[str]:
+        """Queue the tasks of lost workers again; returns their IDs."""
+        return self._lose(self._lost(name, running, silent=silent))
+
+    async def listen(self, worker: WorkerInfo, wake: Callable[[], None]) -> None:
+        """Wait for ever: nothing but a look tells of a new task."""
+        await asyncio.Event().wait()
 
 
 _LOST = Phrase("Its worker was lost; another one continues it.")

@@ -17,16 +17,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kogniterm.errors import StorageCorruptError, StorageError
-from kogniterm.fleet.batch_budget import out_of_budget, with_spent
 from kogniterm.fleet.orphans import stop_child
 from kogniterm.fleet.task_database import HEARTBEAT, SILENCE
 from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
 from kogniterm.fleet.task_workspaces import TaskWorkspaces
+from kogniterm.models.catalog import cost_of
 from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.journal.ownership import Holder, held_here, is_held, this_process
 from kogniterm.sessions.store import SessionStore
+from kogniterm.types import Usage
 from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
 
 _HELD_AGAIN = 10.0
@@ -134,23 +135,18 @@ class Worker:
                 return
             if is_held(self.store.database, task.id, this_process()):
                 # Its last process lives on, without the worker that started it.
-                due = time.time() + _HELD_AGAIN
-                self._leave(task, TaskEnd("queued", due=due, reason=task.reason))
-                continue
-            if (budget := self.queue.reserve(task)) != "room":
-                end = out_of_budget(budget)
-                self._leave(task, end)
-                if end.state == "failed":
-                    self.report(task, end)
+                kept = TaskEnd(
+                    "queued",
+                    due=time.time() + _HELD_AGAIN,
+                    reason=task.reason,
+                    answer=task.answer,
+                    waits=task.waits,
+                )
+                self.queue.finish(task, kept)
                 continue
             run = TaskRun(task, self.outputs, self.workspaces)
             self.report(task, None)
             self._running[task.id] = (run, asyncio.ensure_future(self._do(run)))
-
-    def _leave(self, task: QueuedTask, end: TaskEnd) -> None:
-        """Give a task back that was not started."""
-        kept = replace(end, answer=task.answer, waits=task.waits)
-        self.queue.finish(task, kept)
 
     async def _do(self, run: TaskRun) -> None:
         task = run.task
@@ -227,6 +223,27 @@ class Worker:
             await asyncio.sleep(HEARTBEAT)
             with suppress(StorageError):  # the next look tells of it
                 self.queue.beat(self.info)
+
+
+def with_spent(end: TaskEnd, store: SessionStore, task_id: str) -> TaskEnd:
+    """Return the end of a start with what the whole session has used, also in starts before.
+
+    A process that was killed could not report it; the journal has it. Models without a known price
+    count as nothing.
+    """
+    info = store.info(task_id)
+    if info is None:
+        return end
+    state, _damaged = load_state(store.database, task_id)
+    others = sum(state.others_usage.values(), Usage())
+    costs = [cost_of(info.model, state.usage - others)]
+    costs += [cost_of(name, usage) for name, usage in state.others_usage.items()]
+    known = [one for one in costs if one is not None]
+    return replace(
+        end,
+        tokens=state.usage.input + state.usage.output,
+        cost=sum(known) if known else end.cost,
+    )
 
 
 def this_worker(queues: tuple[str, ...], slots: int, version: str) -> WorkerInfo:

@@ -47,14 +47,6 @@ class NewTask:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchBudget:
-    """A limit on what a batch takes as a whole, in US dollars and in tokens; None is no limit."""
-
-    cost: float | None = None
-    tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class QueuedTask:
     """A task and how it stands. Times in seconds since the epoch, `cost` in US dollars.
 

@@ -88,9 +88,18 @@ class Campaign:
             self.machines.append(
                 Machine(self.base, name, FIRST_NUMBER + number, self.location, slots)
             )
+        self.share_key()
         asking = {number for number in range(TASKS) if number % ASKING == 1}
         self.add("acting", [n for n in range(TASKS) if n not in asking], "-y")
         self.add("asking", sorted(asking))
+
+    def share_key(self) -> None:
+        """Give all machines one key, so that each accepts the answers given on another."""
+        first, *others = self.machines
+        first.run("queue", "key", "export", "key")
+        for machine in others:
+            (machine.home / "key").write_text((first.home / "key").read_text())
+            machine.run("queue", "key", "import", "key")
 
     def add(self, batch: str, numbers: list[int], *options: str) -> None:
         lines = []

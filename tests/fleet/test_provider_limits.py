@@ -64,5 +64,5 @@ def test_all_workers_together_keep_to_the_requests_of_a_minute(
 
 def _turns(fleet: Fleet) -> list[float]:
     with fleet.queue() as queue:
-        rows = queue.budgets.database.execute("SELECT moment FROM provider_calls ORDER BY moment")
+        rows = queue.patches.database.execute("SELECT moment FROM provider_calls ORDER BY moment")
     return [moment for (moment,) in rows]

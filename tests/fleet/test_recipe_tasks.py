@@ -83,7 +83,7 @@ def test_a_recipe_waits_for_you_and_for_its_provider_and_goes_on(
     assert 30 < task.task.due - task.updated <= 60
     fake_gemini.say("Hello.")
     with fleet.queue() as queue:
-        queue.budgets.database.execute("UPDATE queue_tasks SET due = 0")
+        queue.patches.database.execute("UPDATE queue_tasks SET due = 0")
     assert fleet.until_state("greet", "done", "failed").answer == "Hello."
     assert (fleet.base / "greeted").read_text() == "Ana\n"
     second.send_signal(signal.SIGTERM)

@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --allow-secret --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-cost --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
+            case --allow-secret --at --batch --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-cost --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -238,8 +238,6 @@ complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l here -d 'Only workers 
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l id -x -d 'ID of the task and of its session'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l queue -x -d 'Queue to add it to; host:NAME is that of a machine (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch -x -d 'Name that the tasks have in common'
-complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-cost -x -d 'Maximum cost of the whole batch, in US dollars'
-complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-tokens -x -d 'Maximum tokens of the whole batch'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l at -x -d 'Start not before this time, as in 18:30, 2026-12-24T06:00 or +2h'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l priority -x -d 'Higher ones first'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l tries -x -d 'Times a task whose process was lost is started (default: 3)'

@@ -198,12 +198,12 @@ def _tasks(args: argparse.Namespace) -> AbstractContextManager[WorkerQueue]:
 
 
 def _add(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.cli.verbs.fleet.task_files import budget_of, new_tasks
+    from kogniterm.cli.verbs.fleet.task_files import new_tasks
 
     del store
     tasks = new_tasks(args)
     with _tasks(args) as queue:
-        queue.add(tasks, budget_of(args))
+        queue.add(tasks)
         hindrance = queue.hindrance(queue.find(tasks[0].id))
     batch = tasks[0].batch
     if len(tasks) == 1:
@@ -401,8 +401,6 @@ ACTIONS = (
         Argument("--queue", "Queue to add it to; host:NAME is that of a machine", "NAME",
                  default="default"),
         Argument("--batch", "Name that the tasks have in common", "NAME"),
-        Argument("--batch-max-cost", "Maximum cost of the whole batch, in US dollars", "USD"),
-        Argument("--batch-max-tokens", "Maximum tokens of the whole batch", "N"),
         Argument("--at", "Start not before this time, as in 18:30, 2026-12-24T06:00 or +2h",
                  "TIME"),
         Argument("--priority", "Higher ones first", "N", type=whole, default=0),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kogniterm.cli.options import SESSION, flags_of, folder_of, session_wanted
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
@@ -20,9 +19,8 @@ from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
-from kogniterm.types.queue_values import BatchBudget, NewTask
+from kogniterm.types.queue_values import NewTask
 
-Number = TypeVar("Number", int, float)
 DEFAULT_QUEUE = "default"
 _KEYS = {"task", "id", "folder", "workspace", "data", "queue", "priority", "at"}
 _AFTER = re.compile(r"\+(\d+)\s*(s|m|min|h|d)")
@@ -216,32 +214,6 @@ def _existing(here: str, name: str) -> str:
     if not folder.is_dir():
         raise UsageError("{folder} is not a folder.", folder=folder)
     return str(folder)
-
-
-def budget_of(args: argparse.Namespace) -> BatchBudget | None:
-    """Return the budget that the options give to the batch. Raises `UsageError`."""
-    cost, tokens = args.batch_max_cost, args.batch_max_tokens
-    if cost is None and tokens is None:
-        return None
-    if args.file is None and args.items is None and not args.batch:
-        raise UsageError("A budget of a batch needs --batch, its name.")
-    return BatchBudget(
-        _positive("--batch-max-cost", cost, float), _positive("--batch-max-tokens", tokens, int)
-    )
-
-
-def _positive(option: str, text: str | None, read: Callable[[str], Number]) -> Number | None:
-    """Return the number that an option gives, if any. Raises `UsageError`."""
-    if text is None:
-        return None
-    try:
-        if 0 < (number := read(text)) < math.inf:
-            return number
-    except ValueError:
-        pass
-    raise UsageError(
-        "{option} needs a number greater than 0, not {value}.", option=option, value=text
-    )
 
 
 def _wrong(file: str, number: int, why: Phrase) -> UsageError:
