@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -29,9 +30,9 @@ from kogniterm.settings.schema import (
 from kogniterm.ui.commands.help_topics import TOPICS
 
 ROOT = Path(__file__).resolve().parent.parent
-LINE = 100
+LINE = 120
 """Columns of a line in generated pages."""
-PLAIN = 3
+PLAIN = 8
 """Words of an explanation that may be left out, as in "TITLE: new title"."""
 
 
@@ -62,8 +63,7 @@ def configuration() -> str:
 
 
 SETTINGS_HEAD = """
-The environment variable of a setting is `KOGNITERM_` and its name in capitals. A setting without a
-default is unset.
+A setting without a default is unset.
 """
 WITH_OPTION = "These settings have the meaning of an [option](cli.md#session-options):"
 
@@ -73,18 +73,15 @@ def command_line() -> str:
     topics = ", ".join(f"`{topic.name}`" for topic in TOPICS)
     parts = [
         COMMAND_LINE_HEAD,
-        *_verbs_lists(),
-        "\n## General options\n\nEvery command takes these options.\n\n",
+        "\n## General options\n\n",
         *_options_list(GENERAL),
-        "\n## Session options\n\nThe prompt, `run`, `resume` and `recipe run` take these options, ",
-        "before or after the command's name.\nMost of them override a ",
-        "[setting](configuration.md).\n\n",
+        "\n## Session options\n\nThe prompt, `run`, `resume` and `recipe run` take these options. ",
+        "Most override a [setting](configuration.md).\n\n",
         *_options_list(SESSION),
         f"{TOPICS_HEAD}{_filled(f'Topics: {topics}.')}",
-        "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
-        *(f"| {status} | {meaning} |\n" for status, meaning in manual.EXIT_STATUS),
+        "\n## Exit status\n\n",
+        *(f"- {status}: {meaning}\n" for status, meaning in manual.EXIT_STATUS),
         SHARED_HEAD,
-        _filled(f"{SHARED_JSON} {', '.join(_calls_without_json())}."),
         *(f"- `{name}`: {help_}\n" for name, help_ in _shared_arguments()),
     ]
     for verb in options.VERBS:
@@ -97,38 +94,21 @@ COMMAND_LINE_HEAD = """# The command line
 <!-- Generated from the parser's tables by `make docs`; do not edit by hand. -->
 
 `kogniterm` opens the prompt, and `kogniterm run "TASK"` does one task and exits. `kogniterm COMMAND
---help` explains a command with examples.
-
+--help` explains every argument of a command, with examples.
 """
 TOPICS_HEAD = """
 ## Help topics
 
-`kogniterm help TOPIC` explains a topic on one screen, and so does `/help TOPIC` at the prompt.
-`kogniterm help COMMAND` is `kogniterm COMMAND --help`.
-
+`kogniterm help TOPIC`, or `/help TOPIC` at the prompt, explains a topic on one screen.
 """
 SHARED_HEAD = """
 ## Arguments of several commands
 
-Each section below lists the calls of a command, and under each call the arguments that are not
-explained here or at a call before it. In brackets are arguments that you can leave out.
+The sections below explain the arguments of a call that are not explained here or at a call before
+it. Arguments in brackets can be left out.
 
+- `--json`: Print the result as [one JSON document](json-output.md#--json)
 """
-SHARED_JSON = """- `--json`: Print the result as [one JSON document](json-output.md#--json). All
-calls take it but"""
-
-
-def _verbs_lists() -> Iterator[str]:
-    for group in options.VERB_GROUPS:
-        links = ", ".join(f"[`{verb.name}`](#kogniterm-{verb.name})" for verb in group.verbs)
-        yield _filled(f"- **{group.title}:** {links}")
-
-
-def _calls_without_json() -> Iterator[str]:
-    for verb in options.VERBS:
-        for words, command, _help in _commands(build_parser(verb), verb.name):
-            if options.JSON.name not in command._option_string_actions:
-                yield f"`{' '.join(words)}`"
 
 
 def _shared_arguments() -> tuple[tuple[str, str], ...]:
@@ -146,9 +126,12 @@ def _shared_arguments() -> tuple[tuple[str, str], ...]:
 def _usage(verb: options.Verb) -> Iterator[str]:
     """Yield the calls of a verb, each with the arguments that no call before it explains."""
     parser = build_parser(verb)
-    yield f"\n{_filled(_subparsers(parser)[verb.name].description or '')}\n"
+    calls = list(_commands(parser, verb.name))
+    if len(calls) == 1:  # the calls of other verbs are explained one by one
+        yield f"\n{_filled(_subparsers(parser)[verb.name].description or '')}"
+    yield "\n"
     known = {*_shared_arguments(), (options.JSON.name, str(options.JSON.help))}
-    for words, command, help_ in _commands(parser, verb.name):
+    for words, command, help_ in calls:
         rows = _own_arguments(command)
         names = (_synopsis(row) for row in rows if not row.option_strings)
         again = (
@@ -156,11 +139,11 @@ def _usage(verb: options.Verb) -> Iterator[str]:
             for row in rows
             if row.option_strings and row.dest != options.JSON.dest and _explained(row) in known
         )
-        yield f"- `{' '.join([*words, *names])}`{''.join(again)}{': ' if help_ else ''}{help_}\n"
-        for row in rows:
-            if _explained(row) not in known and not _is_plain(row):
-                yield f"  - `{_synopsis(row, bare=True)}`: {row.help}\n"
-            known.add(_explained(row))
+        yield f"- `{' '.join([*words, *names])}`{''.join(again)}{': ' if help_ else ''}{help_}"
+        new = [row for row in rows if _explained(row) not in known and not _is_plain(row)]
+        start = ". " if help_ and len(new) < 3 else "\n  - "
+        yield "".join(f"{start}`{_synopsis(row, bare=True)}`: {row.help}" for row in new) + "\n"
+        known.update(map(_explained, rows))
 
 
 def _own_arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -256,10 +239,11 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _values(name: str) -> str:
-    """Return the values that a setting can have, if it is an enumeration of words."""
+    """Return the values of an enumeration that its explanation does not name."""
     annotation = Settings.model_fields[name].annotation
     values = get_args(annotation) if get_origin(annotation) is Literal else ()
-    return f" One of {', '.join(values)}." if values else ""
+    told = set(values) <= set(re.findall(r"\w[\w-]*", str(Settings.model_fields[name].description)))
+    return "" if told else f" One of {', '.join(values)}."
 
 
 def _example(name: str) -> str:

@@ -21,7 +21,7 @@ EXIT_STATUS = (
     ("1", "not done, or blocked by something other than approval; an unexpected error"),
     ("2", "wrong usage or settings"),
     ("3", "blocked because an action was refused, or needed approval when no user was available"),
-    ("4", "a limit was reached: steps, time, tokens, money, commands or output"),
+    ("4", "a limit was reached: steps, time, tokens or money"),
     ("5", "the model or its provider failed"),
     ("130", "interrupted by Ctrl-C; 128 + n for another signal n"),
 )
@@ -79,43 +79,38 @@ KEYS_HEAD = """# Keys
 
 <!-- Generated from the tables that bind the keys by `make docs`; do not edit by hand. -->
 
-`/keys` shows the keys at the prompt, and `/keys vi` switches to vi keys. You can type while a turn
-runs.
+`/keys` shows the keys at the prompt, and `/keys vi` switches to vi keys.
 """
 APPROVAL_KEYS = """\
 Press the key alone, on an empty line: it answers after 0.35 seconds without another key, or at once
 with Enter. A key in the first 0.3 seconds of a question is dropped. No key answers while the line
 has a text, or within half a second after a key that came before the question. A command longer than
 the screen has to be scrolled to its end first. A dangerous command needs the whole word (`yes` or
-`sí`, in every language) on an empty line.
+`sí`, in every language).
 
-Any other key starts a text on the input line. Enter rejects the command with this text as the
-reason, or runs a slash command; Esc sets the text aside until the question is answered. Text never
-approves. With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or
-their whole words, on a line of their own.
+Any other key starts a text. Enter rejects the command with this text as the reason, or runs a slash
+command; Esc sets the text aside until the question is answered. With `TERM=dumb`, in screen-reader
+mode and in `kogniterm run`, type the same letters, or their whole words, on a line of their own.
 """
 MODEL_QUESTION = """\
-Answer with a number, with the arrows, or with a text on the input line. The first answer is
-selected at the start, and Enter sends it. If KogniTerm is killed at the question, you are asked
-again when the session is resumed. If no user is available, the model is informed, and `kogniterm
-run` ends with status 3.
+Answer with a number, with the arrows, or with a text. If KogniTerm is killed at the question, you
+are asked again when the session is resumed. If no user is available, the model is informed, and
+`kogniterm run` ends with status 3.
 """
 TAKEN_OVER = """\
 While you type into a running command (vim, ssh, a password prompt), it gets every key except these:
 
 - Ctrl-]: leave it running as a background job
-- Ctrl-G Ctrl-G Ctrl-D: the same, on keyboards where `]` needs AltGr (Spanish, German): hold Ctrl
-  and press G G D within 1.5 seconds
+- Ctrl-G Ctrl-G Ctrl-D within 1.5 seconds: the same, for keyboards where `]` needs AltGr
 """
 INPUT_LINE = """## On the input line
 
 - `/NAME` runs a [slash command](commands.md).
 - `!COMMAND` runs a command of your own. The model sees it and its output at its next turn.
 - `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
-  completes the name, source files first; files that git ignores, caches and binary files are not
-  offered.
+  completes the name, but of no file that git ignores.
 - `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md). You can
-  also drop the file on the terminal, or paste an image with Ctrl-V.
+  also drop the file on the terminal.
 - `@jobs` adds the output of all background jobs, `@job:ID` that of one job.
 """
 

@@ -187,7 +187,7 @@ def test_each_check_finds_what_it_looks_for() -> None:
 def test_the_messages_quoted_for_troubleshooting_exist() -> None:
     """Each quoted part of a message, with … for what is filled in, is part of a catalogue entry."""
     rows = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8").splitlines()
-    cells = [row.split(" | ")[0] for row in rows if row.startswith("| ")]
+    cells = [row.split(": ")[0] for row in rows if row.startswith("- ")]
     quotes = [quote for cell in cells for quote in re.findall(r'"([^"]+)"', cell)]
     catalogue = read_po((ROOT / "kogniterm" / "ui" / "locale" / "es.po").read_text("utf-8"))
     english = [*catalogue.singular, *(one for pair in catalogue.plural for one in pair)]
