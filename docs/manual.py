@@ -38,9 +38,9 @@ HEAD = """# Slash commands
 
 <!-- Generated from the table of commands by `make docs`; do not edit by hand. -->
 
-Type a slash command at the prompt. `/help undo` explains one, and `/help approvals` a
-[topic](cli.md#help-topics). A name can be shortened as long as it is unique (`/he` is `/help`), and
-Tab completes names and arguments. Commands marked with † wait until no turn is running.
+`/help undo` explains a command, and `/help approvals` a [topic](cli.md#help-topics). A name can be
+shortened as long as it is unique (`/he` is `/help`). Commands marked with † wait until no turn is
+running.
 """
 OWN = """
 ## Custom commands
@@ -56,24 +56,21 @@ arguments: BRANCH
 Look at `git diff main...$1` and list what could go wrong.
 ```
 
-The text is sent to the model as if you had typed it, with the files that it names as `@FILE`.
+The text is sent to the model as your input, with the files that it names as `@FILE`.
 
 - **The block at the top** is optional: `description` and `arguments` (or `argument-hint`) for
-  `/help` and completion, and a `model` that answers the turn.
+  `/help`, and a `model` that answers the turn.
 - **Arguments:** `$ARGUMENTS` is replaced by everything after the name, `$1` to `$9` by its words.
-  If the text contains none of these, the arguments are added as a last paragraph.
-- **Commands in the text:** the output of `` !`git diff` `` takes its place. Each command is checked
-  and approved like any other. If one is refused or fails, the model gets nothing. Arguments are
-  quoted for the shell.
+  If the text contains none of these, the arguments are added at the end.
+- **Commands in the text:** the output of `` !`git diff` `` takes its place, with arguments quoted
+  for the shell. Each is approved like any other; if one is refused or fails, nothing is sent.
 - **Permissions:** what `allowed-tools` names is offered to you for this session.
-- **Names** consist of letters, digits, `-`, `_` and `.`; `frontend/component.md` is
-  `/frontend:component`, and `/component` where that name is free. Built-in names cannot be
-  replaced.
+- **Names:** `frontend/component.md` is `/frontend:component`, and `/component` where that name is
+  free. Built-in names cannot be replaced.
 
-The files of gemini-cli (`NAME.toml` with `prompt`, `{{args}}`, `!{COMMAND}` and `@{FILE}`) work
-too. `kogniterm run "/review BRANCH"` runs a custom command from a script. A project can have
-commands in `.kogniterm/commands`, `.claude/commands` and `.gemini/commands`; they work only while
-you trust the folder, and attach only files of the project.
+The files of gemini-cli (`NAME.toml`) work too, and so does `kogniterm run "/review BRANCH"`. A
+project can have commands in `.kogniterm/commands`, `.claude/commands` and `.gemini/commands`; they
+work only while you trust the folder, and attach only files of the project.
 """
 KEYS_HEAD = """# Keys
 

@@ -17,6 +17,7 @@ PACKAGE = ROOT / "kogniterm"
 WORDS = Path(__file__).with_name("words.txt")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LONGEST = 350
+MOST_LINES, MOST_WORDS = 4500, 40000
 _FENCE = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)")
 
@@ -194,3 +195,9 @@ def test_the_messages_quoted_for_troubleshooting_exist() -> None:
     known = "\n".join(re.sub(r"\{[^}]*\}", "…", entry) for entry in english)
     assert len(quotes) > 20
     assert [quote for quote in quotes if quote.lower() not in known.lower()] == []
+
+
+def test_the_pages_of_docs_together_stay_short() -> None:
+    texts = [page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")]
+    assert sum(len(text.splitlines()) for text in texts) <= MOST_LINES
+    assert sum(len(text.split()) for text in texts) <= MOST_WORDS

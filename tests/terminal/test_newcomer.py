@@ -98,8 +98,6 @@ LINES = {
     "kogniterm run --plan plan.yaml": Typed([("test -e notes.md", "y\r")], shows="Upgraded."),
     "kogniterm recipe run ./r.yaml": Typed([("$ ls", "y\r")]),
     "kogniterm memory forget m8": Typed([("Forget this for good? [y/N]", "y\r")]),
-    'kogniterm sessions show "thread review-main"': Typed(status=2, shows="not found"),
-    'kogniterm sessions delete "thread review-main"': Typed(status=2, shows="not found"),
 }
 """The lines that ask, or that end with a sentence here; all others end at once with status 0."""
 
