@@ -507,17 +507,21 @@ def _take(step: Step, tree: int, *, make: bool) -> None:
 
 
 def _put(tree: int, target: str, *, make: bool) -> None:
-    """Put a mount where `target` is; where nothing is, a place is made first if that is right."""
+    """Put a mount where `target` is; where nothing is, a place is made first if that is right.
+
+    Another sandbox with the same folder for /tmp may make the place at the same moment.
+    """
     try:
         on = kernel.place(target)
     except FileNotFoundError:
         if not make:
             raise
         if stat.S_ISDIR(os.fstat(tree).st_mode):
-            os.makedirs(target)  # noqa: PTH103 - no pathlib in the supervisor
+            os.makedirs(target, exist_ok=True)  # noqa: PTH103 - no pathlib in the supervisor
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120 - as above
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
         on = kernel.place(target)
     kernel.attach(tree, on)
     for fd in (on, tree):
