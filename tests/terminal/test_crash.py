@@ -74,7 +74,8 @@ def test_a_user_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: Us
     other = open_terminal(user=user)
     other.run("kill -9 $(cat pid)")
     terminal.until("Killed")
-    terminal.send("stty sane\r")
+    terminal.send("stty sane; clear\r")
+    terminal.until(lambda: len(terminal.shown) == 1)
     # The session and its state are shown, with the output printed so far.
     terminal.start(f"kogniterm resume last --model {model}")
     terminal.until("unknown")

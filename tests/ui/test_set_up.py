@@ -197,8 +197,10 @@ async def test_a_compatible_service_is_asked_for_its_models(
     address, sent = service
     user = User("Compatible service", "org/big", "Ask before everything")
     one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
-    os.write(keyboard[0], f"{address}/\r".encode())
     shown = b""
+    while b"\x1b[?2004h" not in shown:  # the line takes what is typed from now on
+        shown += await asyncio.to_thread(os.read, keyboard[0], 4096)
+    os.write(keyboard[0], f"{address}/\r".encode())
     while b"API key, empty for none" not in shown:
         shown += await asyncio.to_thread(os.read, keyboard[0], 4096)
     assert address.encode() in shown

@@ -329,10 +329,10 @@ async def _typed_hidden(fd: int, output_fd: int, room: int) -> str | None:
         if pasting or _UNFINISHED.search(keys):
             continue
         line, done = _edited_line(keys)
-        if done:
-            return line
         echo = render(line or "")[-room:].encode() if room else _RECEIVED
         os.write(output_fd, b"\x1b8\x1b[K" + (echo if line else b""))
+        if done:
+            return line
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:
