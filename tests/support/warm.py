@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kogniterm.cli.warm.process_name import ROOM
+from tests.support.forge import until
 
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
@@ -98,8 +99,10 @@ def until_found(folder: Path, server: subprocess.Popen[bytes] | None = None) -> 
 
 
 def server_of(socket: Path) -> int:
-    """Return the process ID of the server at a socket."""
-    return int(socket.with_name(socket.name + ".lock").read_text())
+    """Return the process ID of the server at a socket, which a new one may be writing just now."""
+    lock = socket.with_name(socket.name + ".lock")
+    until(lambda: lock.read_text() != "")
+    return int(lock.read_text())
 
 
 def end(pid: int) -> None:
