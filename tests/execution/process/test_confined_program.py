@@ -140,22 +140,6 @@ async def test_in_the_sandbox_only_the_workspace_is_written(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_sandboxes_that_share_a_private_folder_start_at_once(
-    tmp_path: Path, kind: SandboxKind
-) -> None:
-    work, outside = tmp_path.joinpath(*"abcdefghijklmnopqrstuvwxyz", "work"), tmp_path / "outside"
-    for folder in (work, outside):
-        folder.mkdir(parents=True)
-    box = sandbox_round(kind, work, outside)
-
-    async def one() -> int | None:
-        program = await started("exit 0", work, box)
-        return (await program.communicate(b"", limit=1000, seconds=60)).exit_code
-
-    assert await asyncio.gather(*(one() for _ in range(12))) == [0] * 12
-
-
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_program_in_a_sandbox_has_no_descriptor_but_its_pipes(
     tmp_path: Path, kind: SandboxKind
 ) -> None:
