@@ -240,6 +240,8 @@ class _Bad(_Quiet):
             return self.answer(202, b"")
         if method == "initialize":
             return self.result(asked, _INITIALIZED, Mcp_Session_Id="s1")
+        if method == "server/discover" and owner.modern:
+            return self.result(asked, _DISCOVERED)
         if method == "server/discover":
             return self.answer(404, _error(asked, -32601, "no such method"))
         if method == "tools/list":
@@ -307,6 +309,10 @@ class _Bad(_Quiet):
     def call_stale(self, asked: dict[str, Any]) -> None:
         self.answer(400, _error(asked, HEADER_MISMATCH, "headers differ"))
 
+    def call_stale_event(self, asked: dict[str, Any]) -> None:
+        error = json.dumps(_error(asked, HEADER_MISMATCH, "headers differ"))
+        self.stream(f"data: {error}\n\n".encode())
+
     def call_own(self, asked: dict[str, Any]) -> None:
         self.answer(200, _error(asked, -32000, "the printer is out of paper"))
 
@@ -327,6 +333,14 @@ _INITIALIZED = {
 }
 
 
+_DISCOVERED = {
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+    "resultType": "complete",
+    "serverInfo": _INITIALIZED["serverInfo"],
+}
+
+
 def _error(asked: dict[str, Any], code: int, message: str) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": code, "message": message}}
 
@@ -335,9 +349,11 @@ def _error(asked: dict[str, Any], code: int, message: str) -> dict[str, object]:
 class BadServer(_Listening):
     """A server that answers a call as the tool's name says; `every` answers everything else.
 
-    `refuse` may return a status and a challenge in place of an answer.
+    `refuse` may return a status and a challenge in place of an answer. A `modern` one speaks the
+    revision of the protocol in which the SDK may send a call again.
     """
 
+    modern: bool = False
     every: Callable[[_Quiet], None] | None = None
     refuse: Callable[[_Quiet, dict[str, Any]], tuple[int, str] | None] | None = None
     elsewhere: str = ""

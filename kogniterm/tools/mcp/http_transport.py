@@ -5,8 +5,8 @@ a sign-in. `_Client` answers a request that fails with our own error, which the 
 exception would end the connection with all its other requests.
 
 The SDK continues a broken stream from the last event (a GET, which repeats nothing). It sends a
-call again only after a server rejected its headers; `_Client` replaces that rejection, so that
-nothing but the caller decides on a second call.
+call again only after a server rejected its headers; `_Messages` replaces that rejection, however
+it came, so that nothing but the caller decides on a second call.
 
 Importing this module loads the SDK: import it where a server is contacted.
 """
@@ -27,7 +27,8 @@ import httpx2
 from httpx2 import AsyncByteStream, Request, Response
 from mcp.client.auth import OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import HEADER_MISMATCH
+from mcp_types import HEADER_MISMATCH, ErrorData
+from mcp_types.jsonrpc import JSONRPCError
 from pydantic_core import from_json
 
 from kogniterm import __version__
@@ -134,9 +135,16 @@ class _Client(httpx2.AsyncClient):
     seconds: float
     reached = False
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.calls: set[object] = set()
+        """The IDs of the calls that were not answered yet."""
+
     async def send(self, request: Request, *args: Any, **options: Any) -> Response:
         body = json.loads(request.content) if request.method == "POST" else {}
         method = body.get("method", "") if "id" in body else ""
+        if method == CALL:
+            self.calls.add(body["id"])
         unlimited = request.method == "GET" or method in _UNLIMITED
         request.extensions[_LIMIT] = (None if unlimited else self.seconds, MAX_MESSAGE)
         try:
@@ -178,12 +186,6 @@ class _Client(httpx2.AsyncClient):
                     "one.",
                     server=self.server,
                 )
-            if code == HEADER_MISMATCH and method == CALL:
-                raise McpStaleToolsError(
-                    "A tool of the MCP server {server} changed since it was listed; list its tools "
-                    "again, then repeat the call.",
-                    server=self.server,
-                )
             streams = kind.startswith("text/event-stream")
             answered = code is not None or (status == 200 and (is_json or streams))
             if answered and status != 401:
@@ -208,6 +210,44 @@ class _Client(httpx2.AsyncClient):
         except BaseException:
             await response.aclose()
             raise
+
+
+class _Messages:
+    """Messages of the server, with our error in place of a rejection of a call's headers."""
+
+    def __init__(self, messages: Any, client: _Client) -> None:
+        self._messages, self._client = messages, client
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the message that was read last, for the SDK."""
+        return getattr(self._messages, "last_context", None)
+
+    async def __aenter__(self) -> _Messages:
+        await self._messages.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._messages.__aexit__(*error)
+
+    def __aiter__(self) -> _Messages:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await self._messages.__anext__()
+        message: Any = getattr(item, "message", None)  # a failure to read one has none
+        called = getattr(message, "id", None) in self._client.calls
+        if called and not hasattr(message, "method"):  # an answer, not a request of the server
+            self._client.calls.discard(message.id)
+            if isinstance(message, JSONRPCError) and message.error.code == HEADER_MISMATCH:
+                stale = McpStaleToolsError(
+                    "A tool of the MCP server {server} changed since it was listed; list its tools "
+                    "again, then repeat the call.",
+                    server=self._client.server,
+                )
+                stale.method = CALL
+                message.error = ErrorData.model_validate(sealed(stale))
+        return item
 
 
 @asynccontextmanager
@@ -245,7 +285,8 @@ async def open_http(
         client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
-        yield streams
+        received, *sent = streams
+        yield (_Messages(received, client), *sent)
 
 
 def checked_address(url: str, server: str, *, insecure: bool = False) -> httpx2.URL:

@@ -115,6 +115,16 @@ async def test_a_refused_call_did_not_happen_and_is_sent_once(
     assert bad.calls[name] == 1
 
 
+@pytest.mark.parametrize("name", ["stale", "stale_event"])
+async def test_a_call_whose_headers_are_rejected_is_not_sent_again(
+    bad: BadServer, name: str
+) -> None:
+    bad.modern = True
+    assert type(await failed_call(bad, name)) is McpStaleToolsError
+    assert bad.calls[name] == 1
+    assert bad.calls["tools/list"] == 0
+
+
 async def test_a_redirect_elsewhere_is_named_without_its_query(bad: BadServer) -> None:
     with BadServer() as other:
         bad.elsewhere = other.url
