@@ -23,12 +23,26 @@ FRAME, END_OF_FRAME = b"\x1b[?2026h", b"\x1b[?2026l"
 
 
 class _Screen(pyte.HistoryScreen):
-    """A screen that ignores the private sequences ending in `m`, with which vim sets keys."""
+    """A screen that keeps a saved cursor and ignores private sequences ending in `m`.
+
+    pyte forgets a saved cursor once it is restored, and would go to the first row at the next
+    time; terminals keep it. The private sequences are those with which vim sets keys.
+    """
 
     def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:
         """Set colours, unless the sequence is a private one."""
         if not private:
             super().select_graphic_rendition(*attributes)
+
+    def save_cursor(self) -> None:
+        """Save the cursor in place of the one saved before."""
+        self.savepoints.clear()
+        super().save_cursor()
+
+    def restore_cursor(self) -> None:
+        """Go back to the saved cursor, which stays saved."""
+        super().restore_cursor()
+        self.save_cursor()
 
 
 class Picture:
