@@ -100,13 +100,14 @@ def _wait(program: int, lifeline: int, ended: int, outer: int) -> int | None:
     """
     while True:
         ready, _, _ = select.select([lifeline, ended], [], [])
+        if ended in ready:  # read first: what ends after the last look must be told again
+            os.read(ended, 1 << 12)
         while (found := _collected()) is not None:
             pid, status = found
             if pid == program:
                 return status
         if lifeline in ready or os.getppid() != outer:
             return None
-        os.read(ended, 1 << 12)
 
 
 def _collected() -> tuple[int, int] | None:

@@ -139,6 +139,65 @@ async def test_in_the_sandbox_only_the_workspace_is_written(tmp_path: Path) -> N
     assert not (outside / "file").exists()
 
 
+LOOKED_TOO_EARLY = """
+import os, select
+from kogniterm.execution.process import program_guard as guard
+
+go, told = os.pipe()
+program = os.fork()
+if program == 0:
+    os.read(go, 1)
+    os._exit(7)
+lifeline, held = os.pipe()
+ended, wake = os.pipe()
+os.write(wake, b"earlier")
+look = guard._collected
+
+def look_and_let_it_end():
+    found = look()
+    guard._collected = look
+    os.write(told, b"go")
+    os.waitid(os.P_PID, program, os.WEXITED | os.WNOWAIT)
+    os.write(wake, b"now")
+    return found
+
+guard._collected = look_and_let_it_end
+wait = select.select
+
+def waited(*lists):
+    ready = wait(*lists, 0)
+    if not any(ready):
+        raise SystemExit("waits, though the program has ended")
+    return ready
+
+guard.select.select = waited
+print(os.waitstatus_to_exitcode(guard._wait(program, lifeline, ended, os.getppid())))
+"""
+"""Ends a program between the guard's look at its children and its next wait."""
+
+
+def test_a_program_that_ends_just_after_the_guard_has_looked_is_seen() -> None:
+    argv = [sys.executable, "-c", LOOKED_TOO_EARLY]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_sandboxes_that_share_a_private_folder_start_at_once(
+    tmp_path: Path, kind: SandboxKind
+) -> None:
+    work, outside = tmp_path.joinpath(*"abcdefghijklmnopqrstuvwxyz", "work"), tmp_path / "outside"
+    for folder in (work, outside):
+        folder.mkdir(parents=True)
+    box = sandbox_round(kind, work, outside)
+
+    async def one() -> int | None:
+        program = await started("exit 0", work, box)
+        return (await program.communicate(b"", limit=1000, seconds=60)).exit_code
+
+    assert await asyncio.gather(*(one() for _ in range(12))) == [0] * 12
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_program_in_a_sandbox_has_no_descriptor_but_its_pipes(
     tmp_path: Path, kind: SandboxKind
