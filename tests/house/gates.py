@@ -14,11 +14,9 @@ from pathlib import Path
 
 from tests.house.source import PACKAGE, Module, Tree
 
-MAX_FUNCTION = 60
+MAX_FUNCTION = 80
 MAX_COMPLEXITY = 15
 MAX_PUBLIC_METHODS = 20
-MAX_SIBLINGS = 15
-"""Modules in one folder; a folder with more is divided by topic."""
 MIN_LINES = 60
 """A shorter module with a single importer is merged into it."""
 SEAMS = ("kogniterm.__main__",)
@@ -247,16 +245,6 @@ def no_cycles(tree: Tree) -> list[str]:
     return [f"circular import: {' -> '.join(cycle)}" for cycle in _cycles(_graph(tree))]
 
 
-def full_folders(tree: Tree) -> list[str]:
-    """Return folders with more than fifteen modules, except the package itself (rule 8)."""
-    counts = Counter(m.path.parent for m in tree if m.path.stem != "__init__")
-    return [
-        f"{folder}: {count} modules, {MAX_SIBLINGS} are the most"
-        for folder, count in counts.items()
-        if count > MAX_SIBLINGS and folder.name != PACKAGE
-    ]
-
-
 def full_classes(tree: Tree) -> list[str]:
     """Return classes with more than twenty public methods (rule 8)."""
     found = []
@@ -474,19 +462,15 @@ def openings(path: Path, tree: ast.Module) -> Iterator[str]:
 
 
 def docstrings(tree: Tree) -> list[str]:
-    """Return missing docstrings of modules, public functions and classes, and bad openings.
+    """Return modules without a docstring, and docstrings with a bad opening.
 
-    Methods are left to their class: most of them fulfil a protocol that describes them once.
+    A function whose name says it all needs none: see rule 8 of docs/architecture.md.
     """
     found = []
     for module in tree:
         found += openings(module.path, module.tree)
         if ast.get_docstring(module.tree) is None:
             found.append(f"{module.path}: no module docstring")
-        for node in module.tree.body:
-            named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            if named and not node.name.startswith("_") and ast.get_docstring(node) is None:
-                found.append(f"{module.at(node.lineno)}: {node.name} has no docstring")
     return found
 
 
@@ -505,7 +489,6 @@ ALL = (
     package_owners,
     light_roots,
     no_cycles,
-    full_folders,
     full_classes,
     small_modules,
     repeated_names,
