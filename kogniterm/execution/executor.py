@@ -21,7 +21,7 @@ from kogniterm.execution.process.background_jobs import BackgroundCommand, JobTa
 from kogniterm.execution.process.command_input import KeySequence, as_keystrokes
 from kogniterm.execution.process.descriptors import Descriptors
 from kogniterm.execution.process.launcher import Launched, Launcher, Order, not_started, refusal
-from kogniterm.execution.process.processes import NOTHING, end_tree
+from kogniterm.execution.process.outliving import NOTHING
 from kogniterm.execution.process.pty import CANNOT_START
 from kogniterm.execution.process.running_command import (
     Ending,
@@ -47,6 +47,7 @@ from kogniterm.execution.shell.shell_state import (
     meaning,
     only_inside,
 )
+from kogniterm.host.processes import end_tree
 from kogniterm.host.safe_files import umask
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.storage.folders import private_folder

@@ -6,9 +6,9 @@ import os
 import signal
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
-from kogniterm.sessions.journal.ownership import Holder, start_of
+from kogniterm.host.processes import process_words, start_of
+from kogniterm.sessions.journal.ownership import Holder
 
 
 def stop_child(task_id: str, holder: Holder, number: int = signal.SIGTERM) -> bool:
@@ -25,8 +25,8 @@ def stop_child(task_id: str, holder: Holder, number: int = signal.SIGTERM) -> bo
 
 
 def _is_child(task_id: str, pid: int) -> bool:
-    with suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        named = pairwise(words)
-        return ("--session", task_id) in named and "--park" in words and os.getpgid(pid) == pid
+    words = process_words(pid)
+    with suppress(ProcessLookupError):
+        named = ("--session", task_id) in pairwise(words)
+        return named and "--park" in words and os.getpgid(pid) == pid
     return False

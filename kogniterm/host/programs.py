@@ -8,7 +8,6 @@ for where only the system's administrator installs programs, never through PATH.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 SYSTEM_FOLDERS = (
     "/usr/local/sbin",
@@ -58,19 +57,6 @@ def find_user_program(name: str, *workspaces: str) -> str | None:
 
 
 _KEPT = frozenset({"HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "TERM"})
-
-
-LOOK_SECONDS = 0.05
-"""Time between two looks whether a program waits for a named pipe in place of a file."""
-
-
-def waits_for_writer(pid: int) -> bool:
-    """Return whether a program waits for the other end of a named pipe that it opened to read."""
-    try:
-        waits = [one.read_bytes() for one in Path(f"/proc/{pid}/task").glob("*/wchan")]
-    except OSError:
-        return False
-    return b"wait_for_partner" in waits
 
 
 def host_environment(*more: str) -> dict[str, str]:

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
-from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
+from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
+from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
 from kogniterm.storage.folders import named
 

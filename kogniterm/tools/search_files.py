@@ -24,7 +24,8 @@ from typing import BinaryIO, NamedTuple
 from pydantic import Field
 
 from kogniterm.errors import ToolError, why
-from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
+from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
+from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import folder as open_folder
 from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git

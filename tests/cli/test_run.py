@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kogniterm.execution.process.processes import process_state
 from kogniterm.host.identity import account_name
+from kogniterm.host.processes import process_state
 from kogniterm.sessions.session_transfer import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini

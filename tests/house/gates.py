@@ -143,6 +143,8 @@ LIGHT_ROOTS = (
 
 READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.cli.warm")
 """A warm start hands the whole environment over before settings could be loaded."""
+READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.cli.warm")
+"""A sandbox is built of these files, and a warm start compares processes before it imports."""
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",
@@ -317,6 +319,16 @@ def environment_owner(tree: Tree) -> list[str]:
             ):
                 found.append(f"{module.at(node.lineno)}: the environment is read in settings")
     return found
+
+
+def process_owner(tree: Tree) -> list[str]:
+    """Return reads of files of /proc/PID outside of their home (rule 6)."""
+    return [
+        f"{module.at(node.lineno)}: processes are read in host/processes"
+        for module in _outside(tree, READS_PROCESSES)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.JoinedStr) and ast.unparse(node.values[0]) == "'/proc/'"
+    ]
 
 
 def tool_message_owner(tree: Tree) -> list[str]:
@@ -494,6 +506,7 @@ ALL = (
     repeated_names,
     unused_names,
     environment_owner,
+    process_owner,
     tool_message_owner,
     instruction_texts,
     stream_owners,

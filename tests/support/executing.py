@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.process.processes import descendants, process_state
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.host.processes import descendants, process_state
 from kogniterm.types import CommandResult, Waiting
 from tests.support.programs import require_sandbox
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
-from kogniterm.execution.process.processes import descendants, end_tree, outliving
+from kogniterm.execution.process.outliving import outliving
 from kogniterm.execution.process.running_command import RunningCommand, exit_code
+from kogniterm.host.processes import descendants, end_tree
 from kogniterm.types import Job, JobFate, LeftRunning
 
 _MOST_ENDED = 50

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 
-from kogniterm.execution.process.processes import process_state
 from kogniterm.execution.process.pty import MOST_FDS
 from kogniterm.execution.process.wait_diagnosis import terminal_device
 from kogniterm.host.kernel_calls import duplicate, opened
+from kogniterm.host.processes import (
+    closes_on_execution,
+    open_file,
+    open_files,
+    process_state,
+)
 
-_O_CLOEXEC = 0o2000000
 _OWN_FROM, _OWN_TO = 10, 32
 """Numbers at which bash saves what a redirection replaces; a coprocess's pipes are above."""
 _LAST_STANDARD = 2
@@ -126,28 +129,19 @@ def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]
     """
     found: dict[int, bool] = {}
     moved: list[str] = []
-    folder = Path(f"/proc/{pid}/fd")
-    numbers = sorted(int(name) for name in os.listdir(folder))  # noqa: PTH208 - names are enough
-    for number in numbers:
+    for number in open_files(pid):
         with contextlib.suppress(OSError):
-            target = str((folder / str(number)).readlink())
+            target, device = open_file(pid, number)
             if target.startswith(f"{own}/"):
                 continue
-            is_terminal = (folder / str(number)).stat().st_rdev in (terminal, os.makedev(5, 0))
-            bashs_own = number > _LAST_STANDARD and _closes_on_execution(pid, number)
+            is_terminal = device in (terminal, os.makedev(5, 0))
+            bashs_own = number > _LAST_STANDARD and closes_on_execution(pid, number)
             if number == 0 or (bashs_own and _OWN_FROM <= number < _OWN_TO):
                 if not is_terminal:
                     moved.append(target)
             elif number > _LAST_STANDARD and (not bashs_own or target.startswith("pipe:")):
                 found[number] = is_terminal
     return dict(list(found.items())[:MOST_FDS]), list(dict.fromkeys(moved))
-
-
-def _closes_on_execution(pid: int, number: int) -> bool:
-    for line in Path(f"/proc/{pid}/fdinfo/{number}").read_text("ascii").splitlines():
-        if line.startswith("flags:"):
-            return bool(int(line.split()[1], 8) & _O_CLOEXEC)
-    return False
 
 
 def _notes(moved: list[str], refused: list[int]) -> list[str]:

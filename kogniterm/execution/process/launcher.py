@@ -21,8 +21,8 @@ from typing import Any
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process import pty
 from kogniterm.execution.process.descriptors import Descriptors
-from kogniterm.execution.process.processes import end_tree, signal_processes
 from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED
+from kogniterm.host.processes import end_tree, signal_processes
 from kogniterm.types import Phrase
 
 _BOOT = (

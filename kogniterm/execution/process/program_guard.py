@@ -30,9 +30,9 @@ def main(arguments: list[str]) -> NoReturn:
     """Start the program and end as it ended."""
     root, lifeline, view, _, *argv = arguments
     sys.path.append(root)
-    from kogniterm.execution.process.processes import end_tree
     from kogniterm.execution.sandbox.namespaces import build
     from kogniterm.host.kernel_calls import become_subreaper, end_with_parent
+    from kogniterm.host.processes import end_tree
 
     become_subreaper()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):

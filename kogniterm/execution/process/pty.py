@@ -28,7 +28,7 @@ import socket
 import struct
 import termios
 
-from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
+from kogniterm.execution.process.outliving import NOTHING, once_begun, outliving
 from kogniterm.host.kernel_calls import (
     become_subreaper,
     close_all_but,
@@ -37,6 +37,7 @@ from kogniterm.host.kernel_calls import (
     rename_process,
     set_signals,
 )
+from kogniterm.host.processes import end_tree
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False

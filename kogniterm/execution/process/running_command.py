@@ -23,7 +23,9 @@ from kogniterm.execution.process.command_input import (
 )
 from kogniterm.execution.process.descriptors import Descriptors
 from kogniterm.execution.process.launcher import Launched, Reports
-from kogniterm.execution.process.processes import (
+from kogniterm.execution.process.pty import line_modes
+from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
+from kogniterm.host.processes import (
     KILL_AFTER,
     ProcessState,
     children,
@@ -31,8 +33,6 @@ from kogniterm.execution.process.processes import (
     process_state,
     signal_processes,
 )
-from kogniterm.execution.process.pty import line_modes
-from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.types import CommandResult, Ended, Job, Waiting
 

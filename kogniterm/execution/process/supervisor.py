@@ -38,21 +38,23 @@ import socket
 import sys
 
 from kogniterm.execution.process import pty
-from kogniterm.execution.process.processes import (
+from kogniterm.execution.process.outliving import (
     NOTHING,
-    ProcessState,
-    descendants,
-    end_tree,
     once_begun,
     outliving,
-    process_state,
     programs,
-    signal_processes,
     terminal_number,
     write_to,
 )
 from kogniterm.execution.process.pty import STATUSES, Standby
 from kogniterm.host.kernel_calls import become_subreaper
+from kogniterm.host.processes import (
+    ProcessState,
+    descendants,
+    end_tree,
+    process_state,
+    signal_processes,
+)
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False

@@ -15,8 +15,15 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kogniterm.execution.process.processes import ProcessState, descendants, terminal_number
+from kogniterm.execution.process.outliving import terminal_number
 from kogniterm.execution.process.pty import line_modes
+from kogniterm.host.processes import (
+    ProcessState,
+    descendants,
+    open_file,
+    process_file,
+    process_memory,
+)
 from kogniterm.protocols import OutputSink
 from kogniterm.types import Waiting, WaitKind
 
@@ -177,8 +184,7 @@ def terminal_device(master: int) -> int:
 def _system_call(pid: int) -> tuple[str, list[int]] | None:
     """Return the call that `pid` is blocked in and its arguments; None when it cannot be seen."""
     try:
-        with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123 - hot path
-            fields = file.read().split()
+        fields = process_file(pid, "syscall").split()
     except OSError:
         return None
     if not fields or not fields[0].isdigit():
@@ -201,10 +207,10 @@ def _waited_for(pid: int, what: str, arguments: list[int]) -> list[int]:
         return [arguments[0]]
     try:
         if what == "poll":
-            return _polled(_memory(pid, arguments[0], 8 * min(arguments[1], 1024)))
+            return _polled(process_memory(pid, arguments[0], 8 * min(arguments[1], 1024)))
         if what == "select":
             size = (min(arguments[0], 1024) + 7) // 8
-            bits = int.from_bytes(_memory(pid, arguments[1], size), "little")
+            bits = int.from_bytes(process_memory(pid, arguments[1], size), "little")
             return [fd for fd in range(size * 8) if bits >> fd & 1]
         if what == "epoll":
             return _watched_by_epoll(pid, arguments[0])
@@ -219,30 +225,20 @@ def _polled(data: bytes) -> list[int]:
     return [fd for fd, events, _ in entries if fd >= 0 and events & pollin]
 
 
-def _memory(pid: int, address: int, size: int) -> bytes:
-    if address == 0 or size == 0:
-        return b""
-    with open(f"/proc/{pid}/mem", "rb", 0) as file:  # noqa: PTH123 - hot path
-        file.seek(address)
-        return file.read(size)
-
-
 def _watched_by_epoll(pid: int, fd: int) -> list[int]:
-    with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:  # noqa: PTH123 - hot path
-        lines = file.read().splitlines()
+    lines = process_file(pid, f"fdinfo/{fd}").splitlines()
     return [int(line.split()[1]) for line in lines if line.startswith(b"tfd:")]
 
 
 def _is_terminal(pid: int, fd: int, terminal: int) -> bool:
     """Return whether descriptor `fd` of `pid` is its terminal, by whatever name it was opened."""
     with contextlib.suppress(OSError):
-        device = os.stat(f"/proc/{pid}/fd/{fd}").st_rdev  # noqa: PTH116 - hot path
-        return device == terminal or device == os.makedev(5, 0)
+        return open_file(pid, fd)[1] in (terminal, os.makedev(5, 0))
     return False
 
 
 def _is_socket(pid: int, fd: int) -> bool:
     try:
-        return os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:")  # noqa: PTH115 - hot path
+        return open_file(pid, fd)[0].startswith("socket:")
     except OSError:
         return False

@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kogniterm.execution.process.processes import DISOWNED, process_state
+from kogniterm.execution.process.outliving import DISOWNED
 from kogniterm.execution.shell.shell_state import (
     EarlierJob,
     ShellState,
@@ -35,6 +35,7 @@ from kogniterm.execution.shell.shell_state import (
     encode,
     quoted,
 )
+from kogniterm.host.processes import process_state
 
 _SCRIPTS = Path(__file__).with_name("scripts")
 _PLACE = re.compile(rb"@([A-Z]+)@")

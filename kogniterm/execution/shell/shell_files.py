@@ -23,13 +23,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution.process.processes import process_state
 from kogniterm.execution.process.pty import STATUSES
 from kogniterm.execution.process.supervisor import LOCK, remove_folder
 from kogniterm.execution.shell import capture
 from kogniterm.execution.shell.restore import Files, capture_trap
 from kogniterm.execution.shell.shell_state import decode, quoted
 from kogniterm.host.kernel_calls import opened
+from kogniterm.host.processes import process_state
 
 _PREFIX = "kogniterm-"
 _NAME = re.compile(rf"{_PREFIX}(\d+)-")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
+from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED
@@ -27,7 +28,6 @@ from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFi
 from kogniterm.runtime.trust.project_places import ProjectWalk
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
-from kogniterm.sessions.journal.ownership import start_of
 from kogniterm.text.matching import Matcher
 from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import Phrase

@@ -14,11 +14,11 @@ import socket
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError, StorageLockedError
+from kogniterm.host.processes import start_of, this_boot
 from kogniterm.storage.drivers import DuplicateError
 
 if TYPE_CHECKING:
@@ -52,34 +52,8 @@ class Holder:
 
 def this_process() -> Holder:
     """Return this process as a holder."""
-    boot = "unknown"
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        boot += "/" + str(Path("/proc/self/ns/pid").readlink())
-    return Holder(socket.gethostname(), boot, os.getpid(), start_of(os.getpid()) or "unknown")
-
-
-def start_of(pid: int) -> str | None:
-    """Return the start of the process in ticks since boot; None when there is no such process.
-
-    Together with the number it identifies a process: numbers are reused, this pair is not.
-    """
-    try:
-        # After the program's name, which may hold anything in its brackets: field 22 of proc(5).
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None if Path("/proc/self").exists() else _start_without_proc(pid)
-    return None if fields[0] in ("Z", "X") else fields[19]
-
-
-def _start_without_proc(pid: int) -> str | None:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return "unknown"
+    pid = os.getpid()
+    return Holder(socket.gethostname(), this_boot(), pid, start_of(pid) or "unknown")
 
 
 def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.execution.hosts.ansible_hosts import MAX_OUTPUT, AnsibleHosts
 from kogniterm.execution.hosts.answer_groups import grouped
-from kogniterm.execution.process.processes import descendants
+from kogniterm.host.processes import descendants
 from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventory
 from tests.support.forge import until
 from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault

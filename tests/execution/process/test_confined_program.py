@@ -14,10 +14,10 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram
-from kogniterm.execution.process.processes import descendants, process_state
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox_probe import probe
+from kogniterm.host.processes import descendants, process_state
 from tests.support.executing import KINDS, sandbox_round
 
 ENV = {"PATH": os.defpath}

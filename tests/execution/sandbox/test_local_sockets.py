@@ -18,8 +18,8 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.process.processes import descendants
 from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.host.processes import descendants
 from tests.support import socket_attacks
 from tests.support.executing import BUILT, PATIENCE, outside_tmp, sandbox_round
 from tests.support.forge import until

@@ -17,9 +17,9 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.process.processes import descendants
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
+from kogniterm.host.processes import descendants
 from tests.support.executing import (
     BUILT,
     KINDS,

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
+from kogniterm.host.processes import start_of
 from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.journal.ownership import (
     Holder,
     SessionBusyError,
     is_gone,
-    start_of,
     this_process,
 )
 from kogniterm.sessions.records import Intent

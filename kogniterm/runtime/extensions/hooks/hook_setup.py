@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from kogniterm.errors import KognitermError
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.host.processes import start_of
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
 from kogniterm.runtime.extensions.hooks.hook_inputs import mode_name
 from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
@@ -169,7 +170,7 @@ class Transcripts:
         """Remove what a killed process left."""
         for file in self.folder.iterdir():
             left = _LEFT.fullmatch(file.name)
-            if left is not None and not Path("/proc", left[1]).exists():
+            if left is not None and start_of(int(left[1])) is None:
                 file.unlink(missing_ok=True)
 
     def _line(self, message: BaseMessage) -> str:
