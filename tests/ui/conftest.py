@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.forge import Forge
 from tests.ui.pty_peer import OpenPeer, PtyPeer
-from tests.ui.tmux import Window
 
 
 @pytest.fixture
@@ -27,12 +26,3 @@ def peer(forge: Forge) -> OpenPeer:
             opened.close()
 
     return open_peer
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Window]]:
-    """Yield a list of windows, which are closed at the end of the test."""
-    opened: list[Window] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()

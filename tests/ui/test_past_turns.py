@@ -16,7 +16,7 @@ from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LineSurface
 from kogniterm.ui.screen_preferences import choose_theme
 from tests.flows.conftest import Flow, MakeFlow, change_to, make_flow, no, yes
-from tests.ui.tmux import without_figures
+from tests.ui.golden_screens import without_figures
 
 __all__ = ["make_flow"]
 

@@ -121,27 +121,3 @@ def test_a_window_closed_at_a_question_asks_it_again(
         assert f"sleep {seconds}" in terminal.text
         terminal.send("n\r")
         terminal.until("It was cut off.")
-
-
-def test_killed_with_a_command_running_the_next_start_says_so(
-    peer: OpenPeer, folder: Path, seconds: str
-) -> None:
-    with peer(folder, *OPTIONS) as terminal:
-        running(terminal, seconds)
-        os.kill(terminal.pid, 9)
-        assert terminal.wait() == -9
-    with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
-        terminal.until("its outcome is unknown")
-        terminal.until("[c] check what it did")
-        assert f"$ echo began; sleep {seconds}" in terminal.text
-        assert "KogniTerm ended unexpectedly" in terminal.text.replace("\n  ", " ")
-        terminal.send("g")
-        terminal.until(" tokens in, ")
-        assert "It was cut off." in terminal.text
-        terminal.send("\x04")
-        assert terminal.ended() == 0
-    # Nothing was run again: one intent, and an outcome with the known facts.
-    bodies = list(records(folder))
-    (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
-    assert outcome.status == "unknown"
-    until(lambda: not sleepers(seconds))

@@ -385,11 +385,6 @@ async def test_lines_the_end_of_input_is_a_no() -> None:
     assert (await User(None).decide("make")).kind == "reject"
 
 
-async def test_lines_stop_stops_the_turn() -> None:
-    with pytest.raises(TurnInterruptedError):
-        await User("s").decide("make")
-
-
 async def test_lines_a_long_command_is_paged_to_its_end_first() -> None:
     user = User(*[""] * 20, "y")
     command = "\n".join(f"echo {n}" for n in range(100))
@@ -592,21 +587,6 @@ async def test_an_edit_keeps_the_invisible_characters_it_does_not_touch(keys: Pi
     live.press("y")
     await live.until(lambda: len(session.decisions) == 2)
     assert session.decisions[1].command == "echo a\u200bbc"
-    await live.leave()
-
-
-async def test_escape_leaves_the_entry_line_and_x_explains(keys: PipeInput) -> None:
-    live, session = asking(keys, "make")
-    await live.until("[y] approve")
-    live.press("n")
-    await live.until("Optional reason for the model.")
-    live.press("\x1b")
-    await live.until(on_screen(live, "[x] explain"))
-    live.press("x")
-    await live.until("How this was decided:")
-    await live.until(on_screen(live, "[y] approve"))
-    live.press("y")
-    await live.until(lambda: bool(session.decisions))
     await live.leave()
 
 

@@ -127,16 +127,6 @@ async def test_a_change_of_mode_changes_the_grants_and_answers_nothing(keys: Pip
     await live.leave()
 
 
-async def test_escape_pressed_twice_in_a_row_stops_the_turn(keys: PipeInput) -> None:
-    live, reviews = reviewing(keys)
-    await live.until("[y] start")
-    live.press("\x1b\x1b")
-    await live.until("The turn was stopped.")
-    assert reviews == []
-    live.press("\x03")
-    await live.leave()
-
-
 async def test_steps_out_of_sight_are_counted(keys: PipeInput) -> None:
     plan = replace(PLAN, steps=tuple(PlanStep(f"s{n}", f"step {n} of many") for n in range(1, 61)))
     live, _reviews = reviewing(keys, plan)
@@ -189,17 +179,6 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
     assert "Back up" in live.terminal.text
     await live.until("› zy")  # the typed text is restored to the line
     live.press("\x03")
-    await live.leave()
-
-
-async def test_words_and_enter_reject_the_plan_with_them(keys: PipeInput) -> None:
-    live, reviews = reviewing(keys)
-    await live.until("[y] start")
-    live.press("yes but do it twice")
-    await live.until("Enter: reject with this reason")
-    live.press("\r")
-    await live.until(lambda: bool(reviews))
-    assert reviews == [PlanReview("reject", PLAN, "person", "yes but do it twice")]
     await live.leave()
 
 
@@ -398,18 +377,6 @@ def test_substeps_have_rows_and_details_of_their_own(
         "   ○ 2.2. Test the mail",
     ]
     assert all(len(line) <= columns for line in lines)
-
-
-def test_a_substep_is_moved_and_dropped_with_single_keys() -> None:
-    question: Any = PlanQuestion(PlanDraft(NESTED))
-    for key in ("down", "down", "right"):
-        question = question.press(key)
-    assert "▸   ○ 2.2. Test the pages" in question.document(PLAIN, 60, 40).lines
-    for key in ("up", "d"):
-        question = question.press(key)
-    assert "▸   ○ 2.1. Test the pages" in question.document(PLAIN, 60, 40).lines
-    review = question.press("y").value
-    assert [step.id for step in review.plan.walk()] == ["s1", "s2", "s2_1"]
 
 
 def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:

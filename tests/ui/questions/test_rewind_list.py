@@ -48,21 +48,6 @@ def rewind(
     return Rewind(POINTS[1].point, WayBack((), changes, kept), lost)
 
 
-@pytest.mark.parametrize("columns", [30, 60, 80, 120, 160])
-@pytest.mark.parametrize("rows", [6, 24])
-def test_each_message_is_one_line_that_fits(columns: int, rows: int) -> None:
-    question = QUESTION
-    for _ in POINTS:
-        lines = question.document(PAINTER, columns, rows).lines
-        assert len(lines) <= rows
-        assert sum("▸" in line for line in lines) == 1
-        assert all(cell_len(line) <= columns for line in lines)
-        moved = question.press("down")
-        assert isinstance(moved, RewindQuestion)
-        question = moved
-    assert "Older message 5" in "\n".join(question.document(PAINTER, 80, 24).lines)
-
-
 def test_a_line_sums_up_and_the_foot_names_the_files() -> None:
     moved = QUESTION.press("down")
     assert isinstance(moved, RewindQuestion)
