@@ -52,18 +52,6 @@ def other(tmp_path: Path) -> SessionStore:
     return SessionStore(Database(tmp_path / "other.db", SESSIONS), version="1.0")
 
 
-def test_an_imported_session_exports_to_the_same_bytes(
-    store: SessionStore, other: SessionStore, session: str
-) -> None:
-    lines = list(export_lines(store, session))
-    imported = import_lines(other, [line + "\n" for line in lines])
-    assert list(export_lines(other, imported.id)) == lines
-    assert other.info(session) == store.info(session)
-    assert load_state(other.database, session) == load_state(store.database, session)
-    assert other.search("cuantos tarea")[0][1].session_id == session
-    other.close()
-
-
 def test_a_sub_agent_at_work_goes_with_its_session(
     store: SessionStore, other: SessionStore
 ) -> None:
