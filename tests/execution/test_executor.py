@@ -484,16 +484,6 @@ def test_a_quiet_command_is_not_killed(tmp_path: Path) -> None:
         assert executor.run("sleep 2.5; echo done").text == "done"
 
 
-def test_a_waiting_command_can_become_a_job_and_be_answered(executor: CommandExecutor) -> None:
-    result = executor.run("read -p 'Name? ' n; echo Hello $n", on_wait="detach")
-    assert result.ended == "detached"
-    assert result.waiting is not None
-    job = result.jobs[0]
-    executor.send_keys(job.id, "ann\n")
-    assert executor.wait_job(job.id, PATIENCE).exit_code == 0
-    assert executor.read_job(job.id).endswith("Hello ann")
-
-
 # --- output ----------------------------------------------------------------------------------
 
 
