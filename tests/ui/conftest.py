@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit.input.base import PipeInput
 
 from tests.support.forge import Forge
+from tests.ui.live import keyboard
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
 
@@ -26,3 +28,10 @@ def peer(forge: Forge) -> OpenPeer:
             opened.close()
 
     return open_peer
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    """Yield a keyboard for a prompt in this process."""
+    with keyboard() as pipe:
+        yield pipe

@@ -39,8 +39,6 @@ def scripted_prompt(
     try:
         with peer(project, *options, rows=rows, columns=columns, environment=given) as terminal:
             terminal.until("scripted:")
-            if given.get("TERM") == "dumb":
-                terminal.until(lambda: terminal.shown[-1:] == [">"])
             yield terminal
     finally:
         shutil.rmtree(home)

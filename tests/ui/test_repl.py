@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,7 @@ from kogniterm.types import events as ev
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession
-from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
+from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, live_repl
 
 
 async def say_hello(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:

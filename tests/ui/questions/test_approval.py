@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,14 +23,12 @@ from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Su
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import Preferences, choose_theme
+from kogniterm.ui.screen_preferences import Preferences
 from tests.support.language import in_spanish
-from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
-from tests.ui.live import AT_ONCE, Live, keyboard, live_repl
+from tests.ui.face import ASK, PLAIN, PlayedSession, PlayedUndo, ask, nothing, report, request
+from tests.ui.live import AT_ONCE, Live, live_repl
 
 SLOW = KeyTimes(600, 600, 600, 0.0)
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
 
 def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQuestion:
@@ -261,10 +259,6 @@ def test_what_is_dangerous_takes_the_whole_word_alone(words: str) -> None:
 # --- plain lines -----------------------------------------------------------------------------
 
 
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
-
-
 class ToldDisplay(Display):
     """A display that keeps what the user is told."""
 
@@ -449,12 +443,6 @@ async def test_lines_an_approval_holds_when_its_permission_cannot_be_saved() -> 
 
 
 # --- the panel -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 def on_screen(live: Live, words: str) -> Callable[[], bool]:

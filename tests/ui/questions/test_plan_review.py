@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,13 +27,11 @@ from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.screen import plan_panel
-from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import findings
-from kogniterm.ui.screen_preferences import Preferences, choose_theme
-from tests.ui.face import PlayedSession
-from tests.ui.live import Live, keyboard, live_repl
+from kogniterm.ui.screen_preferences import Preferences
+from tests.ui.face import PLAIN, PlayedSession, nothing
+from tests.ui.live import Live, live_repl
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 PLAN = plan_from_text(
     """
 goal: Publish the site
@@ -46,12 +43,6 @@ steps:
 )
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 SHIFT_TAB = "\x1b[Z"
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 def reviewing(
@@ -247,10 +238,6 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
 
 
 # --- plain lines -----------------------------------------------------------------------------
-
-
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
 
 
 class User:

@@ -29,10 +29,9 @@ from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
-from tests.ui.face import ASK, report, request, show_command
+from tests.ui.face import ASK, PLAIN, report, request, show_command
 from tests.ui.live import Terminal, until
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 COLOUR = Painter(choose_theme("dark", color=True, background=None))
 
 
