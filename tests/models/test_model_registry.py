@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncGenerator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -32,6 +29,7 @@ from kogniterm.models.catalog import BY_NAME, PROVIDERS, UNKNOWN_WINDOW, WINDOWS
 from kogniterm.models.model_registry import OPENERS
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest
 from tests.support.asking import ask
+from tests.support.fake_gemini import FakeGemini
 
 KEYS = {"google_genai": "a", "openai": "b", "anthropic": "c"}
 
@@ -197,48 +195,21 @@ def test_a_compatible_service_needs_a_named_model() -> None:
         default_name(options)
 
 
-@pytest.fixture
-def ollama() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Yield the address of a server that lists models as Ollama does, and its list."""
-    models: list[dict[str, str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps({"models": models} if self.path == "/api/tags" else {}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", models
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_the_model_pulled_last_is_used_where_only_ollama_is_set(
-    ollama: tuple[str, list[dict[str, str]]],
-) -> None:
-    url, models = ollama
-    models += [
+def test_the_model_pulled_last_is_used_where_only_ollama_is_set(fake_gemini: FakeGemini) -> None:
+    models = [
         {"name": "old:1b", "modified_at": "2025-01-01T00:00:00Z"},
         {"name": "new:3b", "modified_at": "2026-01-01T00:00:00Z"},
     ]
-    options = ModelOptions(base_urls={"ollama": url})
+    fake_gemini.page("/api/tags", {"models": models})
+    options = ModelOptions(base_urls={"ollama": fake_gemini.url})
     assert default_name(options) == "ollama"
     assert open_model("ollama", options).info.name == "ollama:new:3b"
 
 
-def test_an_ollama_without_models_says_what_to_do(
-    ollama: tuple[str, list[dict[str, str]]],
-) -> None:
+def test_an_ollama_without_models_says_what_to_do(fake_gemini: FakeGemini) -> None:
+    fake_gemini.page("/api/tags", {"models": []})
     with pytest.raises(ModelNotFoundError, match="ollama pull MODEL"):
-        open_model("ollama", ModelOptions(base_urls={"ollama": ollama[0]}))
+        open_model("ollama", ModelOptions(base_urls={"ollama": fake_gemini.url}))
     with pytest.raises(ModelUnavailableError, match=r"Cannot reach Ollama at 127\.0\.0\.1:1"):
         open_model("ollama", ModelOptions(base_urls={"ollama": "http://127.0.0.1:1"}))
 
