@@ -134,20 +134,6 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
         await repl.type("/permissions revoke s7")
 
 
-async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    repl = Commanded(flow.open(), answers=["no", "no", "yes"])
-    assert "no files that KogniTerm would use" in await repl.type("/trust")
-    (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
-    assert "not trusted" in await repl.type("/trust show")
-    assert "Nothing changed." in await repl.type("/trust")
-    assert "Folder trusted" in await repl.type("/trust")
-    assert "is trusted" in await repl.type("/trust show")
-    (flow.folder / "AGENTS.md").write_text("Use spaces.\n")
-    assert "not trusted" in await repl.type("/trust show")
-    assert "Trust revoked" in await repl.type("/trust revoke")
-
-
 async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
     repl = Commanded(flow.open())
