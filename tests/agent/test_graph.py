@@ -121,32 +121,6 @@ async def test_a_command_ends_the_graph_and_the_observation_goes_on_without_plan
     assert drive.calls == ["create_plan", "decide_action"]
 
 
-PLAN = """
-replies:
-  - plan:
-      goal: Build
-      steps: [{id: s1, what: Compile}, {id: s2, what: Look, check: {kind: file, value: out.txt}}]
-  - run: make
-  - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - calls: [{tool: complete_step, arguments: {step: s2}}]
-  - text: Done.
-"""
-
-
-async def test_a_plan_is_made_and_closed_with_evidence(tmp_path: Path) -> None:
-    drive = Driver(tmp_path, PLAN)
-    (make,) = (await drive(HumanMessage("Build it"))).pending
-    assert drive.plan is not None
-    assert [s.status for s in drive.plan.steps] == ["active", "pending"]
-    result = tool_message(
-        make.call_id, make.tool, "ok", artifact={"request_id": make.id, "exit_code": 0}
-    )
-    (check,) = (await drive(result)).pending
-    assert check.command == "test -e out.txt"
-    assert drive.plan.steps[0].status == "done"
-    assert drive.plan.steps[0].evidence[0].request_id == make.id
-
-
 async def test_plan_always_sends_an_answer_without_plan_back(tmp_path: Path) -> None:
     script = """
 replies:

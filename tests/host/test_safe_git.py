@@ -49,44 +49,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("core.fsmonitor", "./evil"),
-        ("diff.external", "./evil"),
-        ("diff.ev.textconv", "./evil"),
-        ("diff.ev.command", "./evil"),
-        ("filter.ev.clean", "./evil"),
-        ("filter.ev.process", "./evil"),
-        ("gpg.program", "./evil"),
-    ],
-)
-def test_a_setting_that_names_a_program_is_found(repository: Path, name: str, value: str) -> None:
-    git(repository, "config", name, value)
-    assert reading(repository) == (name,)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("core.fsmonitor", "true"),
-        ("filter.lfs.clean", "git-lfs clean -- %f"),
-        ("core.hookspath", ".husky"),
-        ("user.name", "./evil"),
-    ],
-)
-def test_harmless_settings_are_not(repository: Path, name: str, value: str) -> None:
-    git(repository, "config", name, value)
-    assert reading(repository) == ()
-
-
-def test_the_settings_of_a_submodule_count(repository: Path) -> None:
-    inner = repository / ".git" / "modules" / "lib"
-    inner.mkdir(parents=True)
-    (inner / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
-    assert reading(repository) == ("core.fsmonitor",)
-
-
 def test_a_repository_hidden_in_the_files_of_another(repository: Path) -> None:
     git(repository, "init", "-q", "--bare", "data")
     git(repository / "data", "config", "core.fsmonitor", "./evil")
@@ -230,31 +192,11 @@ def test_without_a_sandbox_a_repositorys_program_is_never_run_unasked(
     assert verdict(repository, command, boxed=True).kind == "allow"
 
 
-@pytest.mark.parametrize("where", ["include", "includeIf", "submodule", "nested", "worktree"])
-def test_the_programs_of_related_repositories_count(repository: Path, where: str) -> None:
-    evil = "[core]\n\tfsmonitor = ./evil\n"
-    if where in ("include", "includeIf"):
-        (repository / "more").write_text(evil)
-        name = "include.path" if where == "include" else f"includeIf.gitdir:{repository}/.path"
-        git(repository, "config", name, str(repository / "more"))
-    elif where == "submodule":
-        git(repository, "init", "-q", "lib")
-        git(repository / "lib", *COMMIT)
-        git(repository, "add", "lib")
-        (repository / "lib" / ".git" / "config").write_text(evil)
-    elif where == "nested":
-        git(repository, "init", "-q", "lib")
-        (repository / "lib" / ".git" / "config").write_text(evil)
-        assert verdict(repository, "cd lib && git status").kind == "ask"
-        assert verdict(repository, "git -C lib status; git log").kind == "ask"
-        return
-    else:
-        git(repository, *COMMIT)
-        git(repository, "worktree", "add", "-q", "other")
-        git(repository, "config", "core.fsmonitor", "./evil")
-        assert verdict(repository / "other", "git status").kind == "ask"
-        return
-    assert verdict(repository, "git status").kind == "ask"
+def test_the_programs_of_the_main_repository_count_in_its_worktree(repository: Path) -> None:
+    git(repository, *COMMIT)
+    git(repository, "worktree", "add", "-q", "other")
+    git(repository, "config", "core.fsmonitor", "./evil")
+    assert verdict(repository / "other", "git status").kind == "ask"
 
 
 COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")

@@ -16,7 +16,6 @@ from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.update import Candidate
 from tests.memory.conftest import HandClock, OpenMemory
-from tests.support.postgres import hang_up
 
 
 def test_what_was_added_is_found(memory: Memory) -> None:
@@ -26,24 +25,6 @@ def test_what_was_added_is_found(memory: Memory) -> None:
     assert found[0].id == wanted
     assert found[0].text == "Ana deploys the billing service on Friday mornings"
     assert found[0].label == f"m{wanted}"
-
-
-def test_it_is_still_there_after_closing(location: Path | str) -> None:
-    with open_memory(location, user="ana", project="shop") as first:
-        wanted = first.add("Ana prefers tabs over spaces", category="preference")
-    with open_memory(location, user="ana", project="shop") as second:
-        assert [one.id for one in second.search("tabs or spaces?", 3)] == [wanted]
-
-
-def test_a_question_in_the_other_language_finds_the_fact(memory: Memory) -> None:
-    wanted = memory.add("Ana trabaja desde casa los lunes")
-    memory.add("Ana tiene un perro")
-    assert memory.search("on which weekday does Ana work from home?", 2)[0].id == wanted
-
-
-def test_a_spelling_mistake_still_finds_it(memory: Memory) -> None:
-    wanted = memory.add("The staging server runs Debian")
-    assert [one.id for one in memory.search("stagng servr", 3)] == [wanted]
 
 
 def test_nothing_in_common_gives_nothing(memory: Memory) -> None:
@@ -266,20 +247,6 @@ def test_row_security_holds_without_any_condition(
         assert len(ana.facts()) == 1
     with psycopg.connect(postgres_url) as stranger:
         assert stranger.execute("SELECT * FROM facts").fetchall() == []
-
-
-def test_a_connection_that_broke_while_idle_is_made_anew(
-    postgres_url: str, postgres_server: Path, clock: HandClock, tmp_path: Path
-) -> None:
-    key = tmp_path / "key"
-    with open_memory(postgres_url, user="ana", clock=clock, key_file=key) as memory:
-        for text in ("Ana likes tea", "Ana has a dog"):
-            ((pid,),) = memory.sql.execute("SELECT pg_backend_pid()")
-            hang_up(postgres_server, pid)
-            memory.add(text)
-        ((pid,),) = memory.sql.execute("SELECT pg_backend_pid()")
-        hang_up(postgres_server, pid)
-        assert len(memory.facts()) == 2
 
 
 def test_both_databases_rank_alike(postgres_url: str, tmp_path: Path, clock: HandClock) -> None:

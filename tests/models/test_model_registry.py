@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncGenerator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -18,13 +14,11 @@ from kogniterm.errors import (
     ModelKeyMissingError,
     ModelNotFoundError,
     ModelUnavailableError,
-    SettingsError,
     UsageError,
 )
 from kogniterm.models import (
     ModelOptions,
     OpenModels,
-    close_model,
     default_name,
     installed,
     open_model,
@@ -113,12 +107,6 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     assert open_model("openai:mine", options).info.name == "openai:mine"
 
 
-def test_an_address_that_is_none_is_a_setting_that_is_wrong() -> None:
-    options = ModelOptions(keys=KEYS, base_urls={"google_genai": "localhost"})
-    with pytest.raises(SettingsError, match="base URL localhost of Gemini is not a valid address"):
-        open_model("google_genai:x", options)
-
-
 @pytest.mark.parametrize("provider", ["google_genai", "openai", "anthropic"])
 @pytest.mark.parametrize("key", ["schlüssel", "two words", "with\nline", "nul\x00"])
 def test_a_key_that_can_be_none_is_refused_and_not_repeated(provider: str, key: str) -> None:
@@ -136,16 +124,6 @@ async def test_a_setting_that_the_client_refuses_is_one_sentence() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_embedded_model_without_weights_says_how_to_fetch_them(tmp_path: Path) -> None:
-    if not installed("local"):
-        pytest.skip("the local extra is not installed")
-    for name in ("local", "local:qwen2.5-coder-0.5b"):
-        with pytest.raises(ModelError, match="kogniterm models pull"):
-            open_model(name, ModelOptions(weights_folder=tmp_path))
-    with pytest.raises(ModelError, match=r"mine\.gguf not found; correct the setting"):
-        open_model("local", ModelOptions(weights_file=tmp_path / "mine.gguf"))
-
-
 def test_a_provider_without_a_model_uses_its_default() -> None:
     provider, argument = parse_name("google_genai")
     assert argument == provider.default_model
@@ -158,10 +136,6 @@ def test_settings_override_the_table() -> None:
     info = open_model("google_genai:gemini-2.5-flash", options).info
     assert (info.context_window, info.max_output) == (5_000, 100)
     assert (info.provider, info.calls_tools, info.local) == ("google_genai", True, False)
-
-
-def test_the_default_is_gemini_with_a_key() -> None:
-    assert default_name(ModelOptions(keys=KEYS)).startswith("google_genai:gemini-")
 
 
 def run_without(packages: list[str], code: str) -> str:
@@ -221,48 +195,21 @@ def test_a_compatible_service_needs_a_named_model() -> None:
         default_name(options)
 
 
-@pytest.fixture
-def ollama() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Yield the address of a server that lists models as Ollama does, and its list."""
-    models: list[dict[str, str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps({"models": models} if self.path == "/api/tags" else {}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", models
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_the_model_pulled_last_is_used_where_only_ollama_is_set(
-    ollama: tuple[str, list[dict[str, str]]],
-) -> None:
-    url, models = ollama
-    models += [
+def test_the_model_pulled_last_is_used_where_only_ollama_is_set(fake_gemini: FakeGemini) -> None:
+    models = [
         {"name": "old:1b", "modified_at": "2025-01-01T00:00:00Z"},
         {"name": "new:3b", "modified_at": "2026-01-01T00:00:00Z"},
     ]
-    options = ModelOptions(base_urls={"ollama": url})
+    fake_gemini.page("/api/tags", {"models": models})
+    options = ModelOptions(base_urls={"ollama": fake_gemini.url})
     assert default_name(options) == "ollama"
     assert open_model("ollama", options).info.name == "ollama:new:3b"
 
 
-def test_an_ollama_without_models_says_what_to_do(
-    ollama: tuple[str, list[dict[str, str]]],
-) -> None:
+def test_an_ollama_without_models_says_what_to_do(fake_gemini: FakeGemini) -> None:
+    fake_gemini.page("/api/tags", {"models": []})
     with pytest.raises(ModelNotFoundError, match="ollama pull MODEL"):
-        open_model("ollama", ModelOptions(base_urls={"ollama": ollama[0]}))
+        open_model("ollama", ModelOptions(base_urls={"ollama": fake_gemini.url}))
     with pytest.raises(ModelUnavailableError, match=r"Cannot reach Ollama at 127\.0\.0\.1:1"):
         open_model("ollama", ModelOptions(base_urls={"ollama": "http://127.0.0.1:1"}))
 
@@ -308,24 +255,6 @@ print(sorted(heavy & {{name.partition(".")[0] for name in sys.modules}}))
     assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
 
 
-async def test_a_model_opened_by_name_is_preloaded_asked_and_closed(
-    fake_gemini: FakeGemini,
-) -> None:
-    options = ModelOptions(keys=KEYS, base_urls={"google_genai": fake_gemini.url})
-    model = open_model("google_genai:gemini-2.5-flash", options)
-    preload(model)
-    fake_gemini.say("hello")
-    assert (await ask(model)).message.text == "hello"
-    await close_model(model)
-
-
-async def test_light_models_are_preloaded_and_closed_without_a_word(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("replies: [a]")
-    model = open_model(f"scripted:{tmp_path}/s.yaml", ModelOptions())
-    preload(model)
-    await close_model(model)
-
-
 class Closing:
     """A model that counts how often it is closed."""
 
@@ -350,23 +279,6 @@ async def test_models_left_for_another_are_closed_and_each_one_once() -> None:
     assert (left.ends, used.ends) == (1, 0)
     await open_one.close()
     assert (left.ends, used.ends) == (1, 1)
-
-
-async def test_a_model_that_calls_no_tools_gets_the_text_form(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(
-        "model: {calls_tools: false}\n"
-        "replies:\n"
-        "- |\n"
-        "  <tool_call>\n"
-        '  {"name": "execute_command", "arguments": {"command": "ls"}}\n'
-        "  </tool_call>\n"
-    )
-    from tests.support.asking import TOOLS
-
-    model = open_model(f"scripted:{tmp_path}/s.yaml", ModelOptions())
-    assert model.info.calls_tools
-    heard = await ask(model, tools=TOOLS)
-    assert heard.message.tool_calls[0]["args"] == {"command": "ls"}
 
 
 def test_options_are_checked_and_keep_keys_out_of_sight() -> None:

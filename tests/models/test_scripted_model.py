@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.errors import ModelBlockedError, ModelError, ModelQuotaError, UsageError
+from kogniterm.errors import ModelError, ModelQuotaError, UsageError
 from kogniterm.models import ModelOptions, open_model
 from kogniterm.models.script_file import ERRORS, read_script
 from kogniterm.models.scripted_model import ScriptedModel
@@ -343,12 +343,6 @@ async def test_a_relative_path_starts_at_the_base_folder(tmp_path: Path) -> None
     (tmp_path / "s.yaml").write_text("replies: [here]")
     model = open_model("scripted:s.yaml", ModelOptions(base_folder=tmp_path))
     assert (await ask(model)).message.text == "here"
-
-
-async def test_blocked_is_what_the_tree_calls_blocked(tmp_path: Path) -> None:
-    model = script(tmp_path, "replies:\n- error: blocked\n")
-    with pytest.raises(ModelBlockedError):
-        await ask(model)
 
 
 def test_a_scripted_model_needs_no_provider_package(tmp_path: Path) -> None:

@@ -97,6 +97,19 @@ def alive(pid: int) -> bool:
     return state is not None and state.state not in "ZX"
 
 
+def running(command: str) -> list[int]:
+    """Return the processes that execute `command`, which has no quotes."""
+    words = b"\0".join(map(str.encode, command.split())) + b"\0"
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cmdline").read_bytes() == words:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [pid for pid in found if alive(pid)]
+
+
 def private_folder_of(executor: CommandExecutor) -> Path:
     """Return the folder with the files that the executor's shells read and write."""
     return Path(executor.temporary_folder).parent

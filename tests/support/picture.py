@@ -99,10 +99,9 @@ class Picture:
         ]
         return "\n".join([*top, *self.lines])
 
-    def painted(self, *, whole: bool = False) -> str:
-        """Return the screen with its styles as sent to terminals; `whole` adds the scrollback."""
-        lines = list(self._screen.history.top) if whole else []
-        lines += [self._screen.buffer[row] for row in range(self._screen.lines)]
+    def painted(self) -> str:
+        """Return the screen with its styles as sent to terminals."""
+        lines = [self._screen.buffer[row] for row in range(self._screen.lines)]
         return "\n".join(_painted(line, self._screen.columns) for line in lines)
 
     def colours_of(self, text: str) -> set[str]:

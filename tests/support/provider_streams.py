@@ -1,9 +1,11 @@
-"""Streams of OpenAI, Anthropic and Ollama, as bytes for the fake server to send."""
+"""Streams of the providers, as bytes for the fake server to send."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from tests.support.fake_gemini import candidate, event
 
 
 def openai_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[bytes]:
@@ -148,10 +150,19 @@ def ollama_stream(*messages: dict[str, Any], done: str | None = "stop") -> list[
     return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
+def gemini_stream(*parts: dict[str, Any], finish: str = "STOP") -> list[bytes]:
+    """Return server-sent events of Gemini, one per part; the last one has the finish and usage."""
+    usage = {"promptTokenCount": 12, "candidatesTokenCount": 3, "cachedContentTokenCount": 8}
+    chunks = [candidate([part]) for part in parts[:-1]]
+    return [event(chunk) for chunk in (*chunks, candidate(list(parts[-1:]), finish, usage))]
+
+
 def spoken(provider: str, *texts: str, finish: str = "") -> list[bytes]:
     """Return a whole reply of text, streamed as the provider does it."""
     if provider == "openai":
         return openai_stream(*({"content": text} for text in texts), finish=finish or "stop")
     if provider == "anthropic":
         return anthropic_stream(*({"text": text} for text in texts), stop=finish or "end_turn")
+    if provider == "google_genai":
+        return gemini_stream(*({"text": text} for text in texts), finish=finish or "STOP")
     return ollama_stream(*({"content": text} for text in texts), done=finish or "stop")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -18,6 +16,7 @@ from kogniterm.tools.github import github
 from kogniterm.tools.net import MAX_BYTES, NetClient, is_public
 from kogniterm.tools.web import web_fetch
 from kogniterm.tools.web_search import BraveSearch, OpenSearch, web_search
+from tests.support.web_server import Page, WebServer, serving
 
 HTML = """<html><head><title>t</title><script>evil()</script></head><body><h1>Title</h1>
 <p>Some   text with a <a href="https://example.org/x">link</a>.</p><ul><li>one</li></ul>
@@ -26,63 +25,32 @@ TREE = {"tree": [{"path": "src", "type": "tree"}, {"path": "src/a.py", "type": "
 ISSUE = {"number": 7, "title": "Bug", "state": "open", "body": "It fails"}
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.server.seen.append((self.path, dict(self.headers)))  # type: ignore[attr-defined]
-        path = self.path.partition("?")[0]
-        if path.startswith("/to/"):
-            return self.answer(302, "", {"Location": path.removeprefix("/to/").replace("|", "/")})
-        if path == "/loop":
-            return self.answer(302, "", {"Location": "/loop"})
-        match path:
-            case "/page":
-                return self.answer(200, HTML, {"Content-Type": "text/html; charset=utf-8"})
-            case "/big":
-                return self.answer(200, "x" * (MAX_BYTES + 10))
-            case "/image":
-                return self.answer(200, "x", {"Content-Type": "image/png"})
-            case "/repos/o/n/git/trees/HEAD":
-                return self.answer(200, json.dumps(TREE))
-            case "/repos/o/n/contents/src/a.py":
-                content = base64.b64encode(b"print()").decode()
-                return self.answer(200, json.dumps({"encoding": "base64", "content": content}))
-            case "/repos/o/n/issues/7":
-                return self.answer(200, json.dumps(ISSUE))
-            case "/repos/o/n/issues/7/comments":
-                comment = {"user": {"login": "ana"}, "body": "Same here"}
-                return self.answer(200, json.dumps([comment]))
-            case "/repos/o/n/issues":
-                return self.answer(403, "", {"X-RateLimit-Remaining": "0", "Retry-After": "60"})
-        return self.answer(404, "")
-
-    def answer(self, status: int, body: str, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": "text/plain", **(headers or {})}.items():
-            self.send_header(name, value)
-        data = body.encode()
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *args: object) -> None:
-        pass
+COMMENT = {"user": {"login": "ana"}, "body": "Same here"}
+CODE = {"encoding": "base64", "content": base64.b64encode(b"print()").decode()}
+PAGES = {
+    "/page": Page(HTML, "text/html; charset=utf-8"),
+    "/loop": Page(status=302, headers={"Location": "/loop"}),
+    "/big": Page("x" * (MAX_BYTES + 10)),
+    "/image": Page("x", "image/png"),
+    "/repos/o/n/git/trees/HEAD": Page(json.dumps(TREE)),
+    "/repos/o/n/contents/src/a.py": Page(json.dumps(CODE)),
+    "/repos/o/n/issues/7": Page(json.dumps(ISSUE)),
+    "/repos/o/n/issues/7/comments": Page(json.dumps([COMMENT])),
+    "/repos/o/n/issues": Page(
+        status=403, headers={"X-RateLimit-Remaining": "0", "Retry-After": "60"}
+    ),
+}
 
 
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.seen = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def server() -> Iterator[WebServer]:
+    with serving(PAGES) as web:
+        yield web
 
 
 @pytest.fixture
-def base(server: ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_port}"
+def base(server: WebServer) -> str:
+    return server.url
 
 
 OPEN = NetClient(allowed=frozenset({"127.0.0.1"}))
@@ -262,23 +230,23 @@ async def test_no_spelling_of_an_address_reaches_the_resolver(host: str) -> None
 
 
 async def test_a_name_is_resolved_once_and_the_connection_goes_there(
-    server: ThreadingHTTPServer,
+    server: WebServer,
 ) -> None:
     resolve = Answers([["127.0.0.1"]])
     client = NetClient(allowed=frozenset({"xn--bcher-kva.test"}), resolve=resolve)
-    page = await client.get(f"http://B\u00fccher.test.:{server.server_port}/page")
+    page = await client.get(f"http://B\u00fccher.test.:{server.port}/page")
     assert page.status == 200
     assert resolve.asked == ["xn--bcher-kva.test"]
-    ((_, headers),) = server.seen  # type: ignore[attr-defined]
-    assert headers["Host"] == f"xn--bcher-kva.test:{server.server_port}"
+    ((_, headers),) = server.asked
+    assert headers["Host"] == f"xn--bcher-kva.test:{server.port}"
 
 
 async def test_a_name_that_means_something_else_after_a_redirect_is_refused(
-    server: ThreadingHTTPServer,
+    server: WebServer,
 ) -> None:
     resolve = Answers([["127.0.0.1"], ["169.254.169.254"]])
     client = NetClient(allowed=frozenset({"first.test"}), resolve=resolve)
-    url = f"http://first.test:{server.server_port}/to/http:||second.test|latest"
+    url = f"http://first.test:{server.port}/to/http:||second.test|latest"
     with pytest.raises(ToolError, match="private address"):
         await client.get(url)
     assert resolve.asked == ["first.test", "second.test"]
@@ -311,16 +279,14 @@ async def test_a_redirect_into_the_private_network_is_refused(base: str) -> None
         await OPEN.get(f"{base}/to/http:||169.254.169.254|x")
 
 
-async def test_keys_do_not_follow_a_redirect_to_another_host(
-    base: str, server: ThreadingHTTPServer
-) -> None:
+async def test_keys_do_not_follow_a_redirect_to_another_host(base: str, server: WebServer) -> None:
     async def everywhere(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
     client = NetClient(allowed=frozenset({"127.0.0.1", "other.test"}), resolve=everywhere)
-    target = f"http:||other.test:{server.server_port}|page"
+    target = f"http:||other.test:{server.port}|page"
     await client.get(f"{base}/to/{target}", {"X-Subscription-Token": "k", "Accept": "a/b"})
-    (_, first), (_, second) = server.seen  # type: ignore[attr-defined]
+    (_, first), (_, second) = server.asked
     assert first["X-Subscription-Token"] == "k"
     assert "X-Subscription-Token" not in second
     assert second["Accept"] == "a/b"
@@ -335,7 +301,7 @@ async def test_urls_that_are_not_of_the_web_are_refused(url: str) -> None:
         await NetClient().get(url)
 
 
-async def test_github(base: str, server: ThreadingHTTPServer) -> None:
+async def test_github(base: str, server: WebServer) -> None:
     tool = github(OPEN, "token", base)
     assert "src/a.py 7" in (await tool.run({"action": "tree", "repo": "o/n"})).text
     assert "print()" in (await tool.run({"action": "file", "repo": "o/n", "path": "src/a.py"})).text
@@ -348,7 +314,7 @@ async def test_github(base: str, server: ThreadingHTTPServer) -> None:
         await tool.run({"action": "file", "repo": "o/n", "path": "nope"})
     with pytest.raises(ToolError, match="owner/name"):
         tool.check({"action": "tree", "repo": "../../x"})
-    assert server.seen[0][1]["Authorization"] == "Bearer token"  # type: ignore[attr-defined]
+    assert server.asked[0][1]["Authorization"] == "Bearer token"
 
 
 async def test_a_server_that_is_not_there_is_named_with_the_reason() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.net import MAX_BYTES, NetClient, untrusted
 from kogniterm.tools.web import web_fetch
+from tests.support.web_server import Page, serving
 
 ARTICLE = """<!doctype html><html><head><title>The   release</title><style>p {}</style></head>
 <body class="has-cookie-banner">
@@ -36,59 +34,34 @@ is faster now.</p>
 <footer>© The company</footer><script>evil()</script></body></html>"""
 SHOP = """<table id=t><tr><td class=price>3 €</td><td class=price>4 €</td></tr></table>
 <ul><li><a href="/a?x=1">A</a></li><li><a href="javascript:evil()">B</a></li></ul>"""
-PAGES: dict[str, tuple[bytes, str, dict[str, str]]] = {
-    "/article": (ARTICLE.encode(), "text/html; charset=utf-8", {}),
-    "/shop": (SHOP.encode(), "text/html; charset=utf-8", {}),
-    "/latin": ("<p>caf\xe9 \x80".encode("latin-1"), "text/html; charset=iso-8859-1", {}),
-    "/meta": ("<meta charset=windows-1251><p>\u043c\u0438\u0440".encode("cp1251"), "text/html", {}),
-    "/mark": ("\ufeff<p>\u4e16\u754c".encode("utf-16-le"), "text/html; charset=utf-8", {}),
-    "/strange": (b"<meta charset=punycode><p>text \xff\xfe here", "text/html", {}),
-    "/cut-off": (b"<p>half a charact\xc3", "text/html; charset=utf-8", {}),
-    "/empty": (b"<div id=root></div><script>app()</script>", "text/html", {}),
-    "/deep": (b"<div>" * 400_000 + b"x", "text/html", {}),
-    "/attributes": (
-        b"<p " + b"".join(b"a%d=1 " % n for n in range(150_000)) + b">x",
-        "text/html",
-        {},
+HTML = "text/html; charset=utf-8"
+PAGES = {
+    "/article": Page(ARTICLE, HTML),
+    "/shop": Page(SHOP, HTML),
+    "/latin": Page("<p>caf\xe9 \x80".encode("latin-1"), "text/html; charset=iso-8859-1"),
+    "/meta": Page("<meta charset=windows-1251><p>\u043c\u0438\u0440".encode("cp1251"), "text/html"),
+    "/mark": Page("\ufeff<p>\u4e16\u754c".encode("utf-16-le"), HTML),
+    "/strange": Page(b"<meta charset=punycode><p>text \xff\xfe here", "text/html"),
+    "/cut-off": Page(b"<p>half a charact\xc3", HTML),
+    "/empty": Page(b"<div id=root></div><script>app()</script>", "text/html"),
+    "/deep": Page(b"<div>" * 400_000 + b"x", "text/html"),
+    "/attributes": Page(
+        b"<p " + b"".join(b"a%d=1 " % n for n in range(150_000)) + b">x", "text/html"
     ),
-    "/spans": (b"<b><i>" * 300_000 + b"end", "text/html", {}),
-    "/ten-megabytes": (b"<p>hello</p>" * 900_000, "text/html", {}),
-    "/bomb": (gzip.compress(b"x" * 60_000_000), "text/plain", {"Content-Encoding": "gzip"}),
-    "/twice": (
-        gzip.compress(gzip.compress(b"x")),
-        "text/plain",
-        {"Content-Encoding": "gzip, gzip"},
-    ),
-    "/packed": (gzip.compress(b"plain text"), "text/plain", {"Content-Encoding": "gzip"}),
-    "/damaged": (b"no gzip at all", "text/plain", {"Content-Encoding": "gzip"}),
-    "/data": (b"{}", "application/json", {}),
+    "/spans": Page(b"<b><i>" * 300_000 + b"end", "text/html"),
+    "/ten-megabytes": Page(b"<p>hello</p>" * 900_000, "text/html"),
+    "/bomb": Page(gzip.compress(b"x" * 60_000_000), headers={"Content-Encoding": "gzip"}),
+    "/twice": Page(gzip.compress(gzip.compress(b"x")), headers={"Content-Encoding": "gzip, gzip"}),
+    "/packed": Page(gzip.compress(b"plain text"), headers={"Content-Encoding": "gzip"}),
+    "/damaged": Page(b"no gzip at all", headers={"Content-Encoding": "gzip"}),
+    "/data": Page(b"{}", "application/json"),
 }
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body, kind, more = PAGES[self.path]
-        self.send_response(200)
-        for name, value in {"Content-Type": kind, **more}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        # The client stops when it has read enough.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
 def base() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(PAGES) as web:
+        yield web.url
 
 
 async def fetched(url: str, **arguments: object) -> str:

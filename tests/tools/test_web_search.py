@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -20,10 +18,9 @@ from kogniterm.tools.web_search import (
     web_search,
 )
 from kogniterm.types import Usage, WebAnswer, WebSource
+from tests.support.web_server import Page, WebServer, serving
 
 CLIENT = NetClient(allowed=frozenset({"127.0.0.1"}))
-Reply = tuple[int, str, str]
-"""Status, content type and body."""
 
 
 def result(url: str, title: str, excerpt: str) -> str:
@@ -59,19 +56,23 @@ BRAVE = json.dumps(
 class Web:
     """Servers behind one address: what each path answers, and what was asked."""
 
-    def __init__(self) -> None:
-        self.replies: dict[str, Reply | None] = {}
-        self.asked: list[tuple[str, dict[str, list[str]], dict[str, str]]] = []
-        self.base = ""
+    def __init__(self, server: WebServer) -> None:
+        self.pages, self.base = server.pages, server.url
+        self._server = server
+
+    @property
+    def asked(self) -> list[tuple[str, dict[str, list[str]], dict[str, str]]]:
+        split = [(urlsplit(path), headers) for path, headers in self._server.asked]
+        return [(one.path, parse_qs(one.query), headers) for one, headers in split]
 
     def html(self, body: str, status: int = 200) -> None:
-        self.replies["/html/"] = status, "text/html; charset=utf-8", body
+        self.pages["/html/"] = Page(body, "text/html; charset=utf-8", status)
 
     def articles(self, body: str, status: int = 200) -> None:
-        self.replies["/en/w/api.php"] = status, "application/json", body
+        self.pages["/en/w/api.php"] = Page(body, "application/json", status)
 
     def brave(self, body: str, status: int = 200) -> None:
-        self.replies["/brave"] = status, "application/json", body
+        self.pages["/brave"] = Page(body, "application/json", status)
 
     def open(self) -> OpenSearch:
         return OpenSearch(CLIENT, f"{self.base}/html/", f"{self.base}/{{language}}/w/api.php")
@@ -79,38 +80,8 @@ class Web:
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    web = Web()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            web.asked.append((parts.path, parse_qs(parts.query), dict(self.headers)))
-            reply = web.replies.get(parts.path, (404, "text/plain", ""))
-            if reply is None:  # the connection breaks in the middle of the page
-                self.send_response(200)
-                self.send_header("Content-Length", "1000")
-                self.end_headers()
-                self.wfile.write(b"<a class=")
-                return
-            status, kind, body = reply
-            data = body.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    web.base = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield web
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving() as server:
+        yield Web(server)
 
 
 async def search(*sources: SearchSource, query: str = "httpx release", count: int = 5) -> str:
@@ -175,8 +146,8 @@ async def test_without_a_key_duckduckgo_is_read(web: Web) -> None:
         lambda web: web.html('<form id="challenge-form" class="anomaly-modal">', 202),
         lambda web: web.html("<html><a class='result__a' href='//duckduckgo.com/l/?uddg='>x"),
         lambda web: web.html("<a class=\"result__a\" href='http://[::bad/'>x</a"),
-        lambda web: web.replies.update({"/html/": (200, "image/png", "x")}),
-        lambda web: web.replies.update({"/html/": None}),
+        lambda web: web.pages.update({"/html/": Page("x", "image/png")}),
+        lambda web: web.pages.update({"/html/": Page("<a class=", cut=True)}),
     ],
     ids=["limited", "challenge", "no link", "bad link", "picture", "cut"],
 )

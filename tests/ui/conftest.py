@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit.input.base import PipeInput
 
 from tests.support.forge import Forge
+from tests.ui.live import keyboard
 from tests.ui.pty_peer import OpenPeer, PtyPeer
-from tests.ui.tmux import Window
 
 
 @pytest.fixture
@@ -30,9 +31,7 @@ def peer(forge: Forge) -> OpenPeer:
 
 
 @pytest.fixture
-def terminals() -> Iterator[list[Window]]:
-    """Yield a list of windows, which are closed at the end of the test."""
-    opened: list[Window] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()
+def keys() -> Iterator[PipeInput]:
+    """Yield a keyboard for a prompt in this process."""
+    with keyboard() as pipe:
+        yield pipe

@@ -40,7 +40,11 @@ from kogniterm.types import (
     Verdict,
 )
 from kogniterm.types import events as ev
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import choose_theme
 
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+"""A painter of plain text."""
 Play = Callable[["PlayedSession", UserInput | None, Any, Any], Awaitable[None]]
 
 
@@ -319,3 +323,7 @@ def show_command(sink: Any, command: str, output: bytes, exit_code: int = 0) -> 
     sink(ev.CommandOutput("1-1", output))
     sink(ev.CommandEnded("1-1", result))
     return result
+
+
+async def nothing(*_given: object) -> None:
+    """Play no turn."""

@@ -78,13 +78,13 @@ class PtyPeer:
         check = (lambda: test in self.text) if isinstance(test, str) else test
         end = time.monotonic() + PATIENCE_SECONDS
         while not check():
-            if time.monotonic() > end or not self._read():
+            if time.monotonic() > end or not self.read():
                 raise AssertionError(f"never: {test}\n{self.text}")
 
     def ended(self) -> int:
         """Read to the program's end; return its exit status, negative for a signal."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while self._read():
+        while self.read():
             assert time.monotonic() < end, f"it did not end\n{self.text}"
         return self.wait()
 
@@ -118,11 +118,16 @@ class PtyPeer:
         """The scrollback and the screen."""
         return self._picture.text
 
+    @property
+    def painted(self) -> str:
+        """The screen with its styles, as sent to terminals."""
+        return self._picture.painted()
+
     def colours_of(self, text: str) -> set[str]:
         """Return the foreground colours of the last occurrence of `text` on the screen."""
         return self._picture.colours_of(text)
 
-    def _read(self) -> bool:
+    def read(self) -> bool:
         """Read the available bytes, waiting a moment; return False at the end."""
         ready, _, _ = select.select([self.master], [], [], 0.2)
         if not ready:

@@ -1,7 +1,6 @@
 """The same screens in a dark and in a light terminal, colours included.
 
-A golden file holds what tmux has on its screen, each change of style in brackets:
-`UPDATE_SCREENS=1 pytest tests/ui/test_colours.py` writes new ones.
+A golden file holds what is on the screen, each change of style in brackets.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import re
 import pyte
 import pytest
 
-from tests.ui.tmux import DATA, Window, open_window, same, without_figures
+from tests.ui.golden_screens import DATA, same, scripted_prompt
+from tests.ui.pty_peer import OpenPeer, PtyPeer
 
 ROWS, COLUMNS = 44, 80
 SCRIPT = """\
@@ -39,15 +39,12 @@ replies:
 """
 
 
-def painted(terminal: Window) -> str:
-    """Return the screen with its styles, independent of the version of tmux."""
+def painted(terminal: PtyPeer) -> str:
+    """Return the screen with its styles."""
     screen = pyte.Screen(COLUMNS, ROWS)
     screen.set_mode(pyte.modes.LNM)
-    pyte.Stream(screen).feed(terminal.painted().rstrip("\n"))
-    lines = [_line(screen.buffer[row]) for row in range(ROWS)]
-    text = "\n".join(lines).rstrip("\n").replace(terminal.home.name, "kt-home") + "\n"
-    text = re.sub(r"· (\[/\]\[[^]]*\])?[0-9a-f]{8}\b", "· 00000000", text)
-    return without_figures(text)
+    pyte.Stream(screen).feed(terminal.painted.rstrip("\n"))
+    return "\n".join(_line(screen.buffer[row]) for row in range(ROWS))
 
 
 def _line(cells: dict[int, pyte.screens.Char]) -> str:
@@ -71,25 +68,13 @@ def _style(cell: pyte.screens.Char) -> str:
     return " ".join(filter(None, [*names, *(flag for flag in flags if getattr(cell, flag))]))
 
 
-def as_painted(terminal: Window, name: str, words: str) -> None:
-    """Wait until the screen has the text and the styles of the golden file `name`."""
-    same(terminal, DATA / f"{name}.styled.txt", words, lambda: painted(terminal))
-
-
 @pytest.mark.parametrize(("theme", "colorfgbg"), [("dark", "15;0"), ("light", "0;15")])
-def test_each_background_has_its_colours(
-    terminals: list[Window], theme: str, colorfgbg: str
-) -> None:
-    terminal = open_window(
-        COLUMNS, ROWS, "--no-sandbox", "--memory", "off", "--model", "scripted:colours.yaml",
-        files={"colours.yaml": SCRIPT}, COLORFGBG=colorfgbg,
-    )  # fmt: skip
-    terminals.append(terminal)
-    terminal.ready()
-    terminal.keys("Tidy up", "Enter")
-    as_painted(terminal, f"{theme}-question", "[y] approve")
-    terminal.keys("y")
-    as_painted(terminal, f"{theme}-answer", "tokens in")
+def test_each_background_has_its_colours(peer: OpenPeer, theme: str, colorfgbg: str) -> None:
+    with scripted_prompt(peer, SCRIPT, ROWS, COLUMNS, COLORFGBG=colorfgbg) as terminal:
+        terminal.send("Tidy up\r")
+        same(terminal, f"{theme}-question.styled", "[y] approve", lambda: painted(terminal))
+        terminal.send("y")
+        same(terminal, f"{theme}-answer.styled", "tokens in", lambda: painted(terminal))
 
 
 def test_the_two_differ_and_the_light_one_has_nothing_bright() -> None:

@@ -14,14 +14,13 @@ from kogniterm.ui.past_turns import FOLD, drawn
 from kogniterm.ui.screen.paint import Painter, sent
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LineSurface
-from kogniterm.ui.screen_preferences import choose_theme
 from tests.flows.conftest import Flow, MakeFlow, change_to, make_flow, no, yes
-from tests.ui.tmux import without_figures
+from tests.ui.face import PLAIN
+from tests.ui.golden_screens import without_figures
 
 __all__ = ["make_flow"]
 
 COLUMNS = 70
-PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 TALL = (200, COLUMNS)
 
 COMMANDS = """replies:
@@ -55,21 +54,21 @@ def live(flow: Flow, *inputs: str) -> str:
     """Draw the events of the flow, each turn after its input, as the REPL does."""
     page = io.StringIO()
     options = ScreenOptions(fold=FOLD, live=False)
-    sink = ScreenSink(PAINTER, LineSurface(page, COLUMNS), clock=lambda: 0.0, options=options)
+    sink = ScreenSink(PLAIN, LineSurface(page, COLUMNS), clock=lambda: 0.0, options=options)
     left = list(inputs)
     for event in flow.events:
         own = isinstance(event, events.CommandStarted) and not sink.running
         if own or isinstance(event, events.TurnStarted):
             if page.getvalue():
                 sink.write("")
-            sink.write(sent(left.pop(0), PAINTER))
+            sink.write(sent(left.pop(0), PLAIN))
         sink(event)
     return page.getvalue()
 
 
 def replayed(flow: Flow, size: tuple[int, int] = TALL, fold: int = 16) -> str:
     assert flow.session is not None
-    return drawn(past_turns(flow.session), PAINTER, size, fold, [])
+    return drawn(past_turns(flow.session), PLAIN, size, fold, [])
 
 
 def same_but_for_figures(one: str, other: str) -> None:
@@ -188,7 +187,7 @@ async def test_commands_that_are_shown_can_be_opened(make_flow: MakeFlow) -> Non
     await flow.run("Count them")
     assert flow.session is not None
     finished: list[object] = []
-    text = drawn(past_turns(flow.session), PAINTER, TALL, 16, finished)  # type: ignore[arg-type]
+    text = drawn(past_turns(flow.session), PLAIN, TALL, 16, finished)  # type: ignore[arg-type]
     assert "lines folded · /output 1" in text
     assert [one.command for one in finished] == [  # type: ignore[attr-defined]
         "seq 1 40",
@@ -203,7 +202,7 @@ async def test_a_session_without_a_turn_shows_nothing(make_flow: MakeFlow) -> No
 
 
 def test_a_narrow_plain_screen_holds_every_line() -> None:
-    painter = Painter(PAINTER.theme, attributes=False, unicode=False)
+    painter = Painter(PLAIN.theme, attributes=False, unicode=False)
     past = PastTurns(((UserInput("Hello"),),), 7, "0123abcd")
     text = drawn(past, painter, (24, 60), 16, [])
     assert text == "... 7 earlier turns · kogniterm sessions show 0123abcd\n\n> Hello\n\n"

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
-from kogniterm.types import LeftRunning, Phrase, Plan, PlanStep, UserInput
+from kogniterm.types import LeftRunning, Phrase, UserInput
 from kogniterm.types import events as ev
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
-from tests.ui.face import PlayedSession, ask, show_command
-from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
+from tests.ui.face import PlayedSession
+from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, live_repl
 
 
 async def say_hello(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
@@ -215,19 +207,6 @@ async def test_send_now_steers(keys: PipeInput) -> None:
     assert await asyncio.wait_for(live.task, PATIENCE_SECONDS) == 0
 
 
-async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
-    live, _session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
-    live.press("first\r")
-    await live.until("On my way.")
-    live.press("second\r")
-    await live.until("queued: second")
-    live.press("\x1b\x1b[A")
-    await live.until(lambda: live.prompt.line.buffer.text == "second")
-    assert live.repl.turns.waiting == []
-    live.press("\x03\x04\x04")
-    await asyncio.wait_for(live.task, PATIENCE_SECONDS)
-
-
 async def test_the_users_own_command_runs_without_the_model(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     live.press("!make clean\r")
@@ -235,22 +214,6 @@ async def test_the_users_own_command_runs_without_the_model(keys: PipeInput) -> 
     assert session.shells == ["make clean"]
     assert session.inputs == []
     assert "mine" in live.terminal.text
-    await live.leave()
-
-
-async def test_multiple_lines_and_a_large_paste(keys: PipeInput) -> None:
-    live, session = live_repl(keys, say_hello)
-    pasted = "\n".join(f"row {n}" for n in range(50))
-    live.press("one\\\r")
-    live.press("two")
-    live.press("\x1b\r")
-    live.press(f"three \x1b[200~{pasted}\x1b[201~")
-    await live.until("[paste 1: 50 lines]")
-    live.press("\r")
-    await live.until("Hello there.")
-    sent = session.inputs[0]
-    assert sent is not None
-    assert sent.text == f"one\ntwo\nthree \n{pasted}"
     await live.leave()
 
 
@@ -270,23 +233,6 @@ async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     assert [item.text for item in session.inputs if item] == ["/etc/hosts is a file"]
     live.press("/quit\r")
     assert await asyncio.wait_for(live.task, PATIENCE_SECONDS) == 0
-
-
-async def test_shift_tab_goes_through_the_modes_and_explains_each(keys: PipeInput) -> None:
-    live, session = live_repl(keys, say_hello)
-    await live.until("· ask ·")
-    for mode, shown in (
-        ("accept-edits", "accept edits"),
-        ("auto", "auto in sandbox"),
-        ("plan", "plan only"),
-        ("manual", "ask"),
-    ):
-        live.press("\x1b[Z")
-        await live.until(f" {shown}: ")
-        assert session.modes.approval == mode
-        live.press("x\x03")
-        await live.until(f"· {shown} ·")
-    await live.leave()
 
 
 async def test_mode_takes_the_names_that_it_shows_and_the_earlier_one(keys: PipeInput) -> None:
@@ -360,40 +306,6 @@ async def test_nothing_typed_reaches_the_history_file_that_should_not(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_plan_ticks_off_with_its_evidence(keys: PipeInput) -> None:
-    steps = (PlanStep("1", "List", status="active"), PlanStep("2", "Tell"))
-
-    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
-        from dataclasses import replace
-
-        from kogniterm.types import Evidence
-
-        plan = Plan("look", steps)
-        sink(ev.PlanChanged(plan))
-        show_command(sink, "ls", b"a\nb\n")
-        done = replace(steps[0], status="done", evidence=(Evidence("1-1", 0, "2 files"),))
-        sink(ev.PlanChanged(Plan("look", (done, steps[1])), plan))
-
-    live, _session = live_repl(keys, play)
-    live.press("go\r")
-    await live.until("✓ 1. List → exit 0, 2 files (1/2)")
-    assert "Plan → look" in live.terminal.text
-    await live.leave()
-
-
-async def test_output_floods_are_folded_and_the_scrollback_stays(keys: PipeInput) -> None:
-    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
-        sink(ev.AnswerDelta("First words.\n\n"))
-        show_command(sink, "seq 5000", b"".join(b"%d\n" % n for n in range(5000)))
-
-    live, _session = live_repl(keys, play)
-    live.press("go\r")
-    await live.until("4984 lines folded · /output 1")
-    assert "First words." in live.terminal.text
-    assert "4999" in live.terminal.text
-    await live.leave()
-
-
 async def test_every_frame_is_one_write(keys: PipeInput) -> None:
     live, _session = live_repl(keys, say_hello)
     live.press("go\r")
@@ -421,89 +333,6 @@ async def test_a_surprise_is_told_and_the_prompt_goes_on(keys: PipeInput) -> Non
     await live.until("Internal error; details are in the log")
     live.press("again\r")
     await live.until("Still here.")
-    await live.leave()
-
-
-async def test_approving_runs_what_was_shown(keys: PipeInput) -> None:
-    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
-        await ask(session, approver, sink, "rm -r build")
-
-    live, session = live_repl(keys, play)
-    live.press("go\r")
-    await live.until("[y] approve")
-    assert "│ $ rm -r build" in live.terminal.text
-    live.press("y")
-    await live.until(lambda: bool(session.decisions))
-    assert session.decisions[0].kind == "approve"
-    assert session.decisions[0].command == "rm -r build"
-    await live.leave()
-
-
-async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> None:
-    from kogniterm.sessions.store import SessionInfo
-
-    infos = [
-        SessionInfo("20260101-abcdef", "/work/project", "this one", "m", 0.0, 10.0, 1),
-        SessionInfo("99aa0000-bbbbbb", "/work/other", "the other one", "m", 0.0, 5.0, 3),
-    ]
-    live, session = live_repl(keys, say_hello)
-    session.archive.store = SimpleNamespace(
-        sessions=lambda used: infos,
-        condition=lambda _id: "done",
-        short_id=lambda one: one[:8],
-        is_used=lambda _id: True,
-    )
-    await live.until("· ask ·")
-    asked: list[str | None] = []
-    opening = live.repl._open_session
-
-    async def open_session(session_id: str | None) -> Opened:
-        asked.append(session_id)
-        return await opening(session_id)
-
-    live.repl._open_session = open_session
-    live.press("/sessions\r")
-    await live.until("the other one")
-    live.press("/resume 2026\r")
-    await live.until("You are already in this session.")
-    live.press("/resume zz\r")
-    await live.until("Session not found")
-    live.press("/resume 99aa\r")
-    await live.until(lambda: asked == ["99aa0000-bbbbbb"])
-    assert session.closed
-    await live.leave()
-
-
-async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Path) -> None:
-    from kogniterm.execution.undo import PreimageStore
-    from kogniterm.runtime.services.undo_service import UndoService
-
-    file = tmp_path / "w" / "a.txt"
-    file.parent.mkdir()
-    file.write_text("old words\n")
-    store = PreimageStore(tmp_path / "kept")
-    desk = UndoService(store, file.parent)
-    store.keep("1", "sed -i s/old/new/ a.txt", [file])
-    file.write_text("new words\n")
-    store.note_left("1")
-    live, session = live_repl(keys, say_hello)
-    session.undo = desk
-    await live.until("· ask ·")
-    live.press("/diff\r")
-    await live.until("+new words")
-    live.press("/undo\r")
-    await live.until("\nsed -i s/old/new/ a.txt\n")
-    await live.until("[y] restore the files")
-    live.press("n")
-    await live.until("Nothing changed.")
-    assert file.read_text() == "new words\n"
-    live.press("/undo\r")
-    await live.ready()
-    live.press("y")
-    await live.until("Restored:")
-    assert file.read_text() == "old words\n"
-    live.press("/diff\r")
-    await live.until("No changes made by this session.")
     await live.leave()
 
 

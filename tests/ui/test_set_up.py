@@ -8,10 +8,8 @@ import hashlib
 import json
 import os
 import pty
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from kogniterm.runtime.use_cases import provider_login
 from kogniterm.types import Phrase
 from kogniterm.ui.questions.list_question import ListQuestion
 from kogniterm.ui.set_up import SetUp, SetUpScreen
+from tests.support.web_server import Page, WebServer, serving
 
 KEY = "an-invented-key.Z9-for-the-tests"
 SIZE = 3 << 20
@@ -165,36 +164,21 @@ async def test_ollama_is_offered_where_it_answers(
 
 
 @pytest.fixture
-def service() -> Iterator[tuple[str, list[str | None]]]:
-    """Yield the address of an OpenAI-compatible service, and the keys that it was sent."""
-    keys: list[str | None] = []
-
-    class Service(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            keys.append(self.headers["Authorization"])
-            self.send_response(200 if self.path == "/v1/models" else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps({"data": [{"id": "small"}, {"id": "org/big"}]}).encode())
-
-        def log_message(self, *_given: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1", keys
-        server.shutdown()
-        thread.join()
+def service() -> Iterator[WebServer]:
+    """Yield a service that is compatible with OpenAI's."""
+    models = json.dumps({"data": [{"id": "small"}, {"id": "org/big"}]})
+    with serving({"/v1/models": Page(models)}) as web:
+        yield web
 
 
 @pytest.mark.parametrize("key", ["", KEY])
 async def test_a_compatible_service_is_asked_for_its_models(
     tmp_path: Path,
     keyboard: tuple[int, int],
-    service: tuple[str, list[str | None]],
+    service: WebServer,
     key: str,
 ) -> None:
-    address, sent = service
+    address = f"{service.url}/v1"
     user = User("Compatible service", "org/big", "Ask before everything")
     one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
     shown = b""
@@ -206,6 +190,7 @@ async def test_a_compatible_service_is_asked_for_its_models(
     assert address.encode() in shown
     os.write(keyboard[0], f"{key}\r".encode())
     assert await one
+    sent = [headers.get("Authorization") for _path, headers in service.asked]
     assert sent == [f"Bearer {key}" if key else None]
     environ = {"HOME": str(tmp_path)}
     assert resolve(environ).env_file.read_text() == (

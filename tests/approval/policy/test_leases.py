@@ -18,7 +18,7 @@ from kogniterm.approval.policy.leases import (
     is_never_leased,
 )
 from kogniterm.approval.policy.verdict import Circumstances
-from kogniterm.types import ActionRequest, Effect, RiskReport
+from kogniterm.types import Effect, RiskReport
 from tests.approval.corpus import commands
 
 W = "/home/dev/work"
@@ -337,14 +337,6 @@ def test_a_lease_says_why_it_does_not_cover() -> None:
     assert "applies only in" in str(explain([granted], same, folder=f"{W}/sub")[0][1])
     void = replace(granted, void=True)
     assert "another folder is now at" in str(explain([void], same, folder=W)[0][1])
-
-
-def test_a_lease_for_commands_covers_no_edit() -> None:
-    granted = lease("echo x > a", "effect")
-    edit = ActionRequest("1", "c", "write_file", "write b", effect="edit")
-    now = Circumstances(folder=W)
-    assert judge(report("echo x > b"), leases=[granted], circumstances=now).kind == "allow"
-    assert judge(report("echo x > b"), edit, leases=[granted], circumstances=now).kind == "ask"
 
 
 def test_an_exact_lease_ends_when_the_command_comes_to_mean_more() -> None:

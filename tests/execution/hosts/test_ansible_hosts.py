@@ -19,6 +19,7 @@ from kogniterm.execution.hosts.ansible_hosts import MAX_OUTPUT, AnsibleHosts
 from kogniterm.execution.hosts.answer_groups import grouped
 from kogniterm.host.processes import descendants
 from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventory
+from tests.support.executing import alive
 from tests.support.forge import until
 from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault
 
@@ -133,7 +134,7 @@ async def test_after_kill_9_every_host_tells_what_it_did(
     assert controllers
     child.kill()
     child.wait()
-    until(lambda: not any(_is_alive(pid) for pid in controllers))
+    until(lambda: not any(alive(pid) for pid in controllers))
 
     runner = AnsibleHosts()
     before = await runner.find(request)
@@ -146,13 +147,6 @@ async def test_after_kill_9_every_host_tells_what_it_did(
     assert after["h3"].output == "done on h3"
     assert [file.read_text() for file in ran] == ["ran\n"] * 4
     await runner.discard(request)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def test_a_lost_connection_does_not_lose_the_outcome(
@@ -188,10 +182,10 @@ async def test_stop_ends_what_runs_and_bars_what_has_not_begun(
         await running
     assert leftovers() == []
     pid = int(mark.read_text())
-    assert _is_alive(pid)
+    assert alive(pid)
     stopped, never = await runner.stop(request)
     assert (stopped.state, str(stopped.reason)) == ("failed", "it was stopped")
-    assert not _is_alive(pid)
+    assert not alive(pid)
     assert never.state == "not_started"
     # A start that was on its way to the host when everything was lost comes too late.
     late = await answers(runner, asked("endless", "touch $HOME/late", inventory, ("h1",)))

@@ -17,8 +17,8 @@ from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox_probe import probe
-from kogniterm.host.processes import descendants, process_state
-from tests.support.executing import KINDS, sandbox_round
+from kogniterm.host.processes import descendants
+from tests.support.executing import KINDS, alive, sandbox_round
 
 ENV = {"PATH": os.defpath}
 
@@ -30,12 +30,6 @@ async def started(script: str, folder: Path, sandbox: Sandbox | None = None) -> 
     return await ConfinedProgram.start(
         argv, env=ENV, cwd=str(folder), sandbox=sandbox, temporary=str(temporary)
     )
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process runs: in a container nobody may collect those that ended."""
-    state = process_state(pid)
-    return state is not None and state.state not in "ZXx"
 
 
 def wait_until_gone(pid: int) -> None:

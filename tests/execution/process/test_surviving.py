@@ -15,7 +15,7 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from tests.support.executing import PATIENCE, alive, private_folder_of
+from tests.support.executing import PATIENCE, alive, private_folder_of, running
 from tests.support.forge import until
 from tests.support.typing_user import running as processes
 
@@ -42,19 +42,6 @@ def mark(tmp_path: Path) -> Iterator[str]:
     yield sleep
     for pid in running(sleep):
         os.kill(pid, signal.SIGKILL)
-
-
-def running(sleep: str) -> list[int]:
-    """Return the processes that execute `sleep`."""
-    words = b"\0".join(map(str.encode, sleep.split())) + b"\0"
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cmdline").read_bytes() == words:
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return [pid for pid in found if alive(pid)]
 
 
 def parent(pid: int) -> int:

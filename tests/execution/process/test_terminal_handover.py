@@ -21,7 +21,6 @@ from kogniterm.execution.process.pty import set_size
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE
 from tests.support.forge import until
-from tests.support.programs import needs
 
 
 class UserTerminal:
@@ -273,33 +272,3 @@ def test_taking_over_a_running_command(executor: CommandExecutor, user: UserTerm
     user.wait(lambda _: user.held)
     user.type(b"me\r")
     assert run.result().text == "me\ngot me"
-
-
-@needs("vim")
-@pytest.mark.parametrize("interactive", [True, False])
-def test_vim(executor: CommandExecutor, user: UserTerminal, interactive: bool) -> None:
-    run = Run(executor, "vim -u NONE -N f; cat f", terminal=user, interactive=interactive)
-    user.wait(lambda seen: b"~" in seen and b"\x1b[?1049h" in seen)
-    user.type(b"ihello vim\x1b:wq\r")
-    result = run.result()
-    assert result.exit_code == 0
-    assert result.text.rstrip().endswith("hello vim")
-
-
-@needs("less")
-def test_less(executor: CommandExecutor, user: UserTerminal) -> None:
-    run = Run(executor, "seq 500 >n; less n; echo after", terminal=user, interactive=True)
-    user.wait_for(b"29\r\n")
-    user.type(b"G")
-    user.wait_for(b"500")
-    user.type(b"q")
-    assert run.result().text.rstrip().endswith("after")
-
-
-def test_python_prompt(executor: CommandExecutor, user: UserTerminal) -> None:
-    run = Run(executor, "python3 -q", terminal=user, interactive=True)
-    user.wait_for(b">>> ")
-    user.type(b"6*7\r")
-    user.wait(lambda seen: b">>> " in seen.partition(b"42\r\n")[2])
-    user.type(b"\x04")
-    assert run.result().exit_code == 0

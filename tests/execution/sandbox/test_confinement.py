@@ -6,7 +6,6 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,15 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox_probe import probe
-from tests.support.executing import BUILT, KINDS, PATIENCE, outside_tmp, sandbox_round, timed_out
+from tests.support.executing import (
+    BUILT,
+    KINDS,
+    PATIENCE,
+    outside_tmp,
+    running,
+    sandbox_round,
+    timed_out,
+)
 
 LONG = 100_000 + os.getpid()
 """A number of seconds that no other process sleeps, so that the process can be found."""
@@ -117,20 +124,11 @@ def test_a_program_alone_in_the_background_keeps_the_terminal(home: Path, kind: 
         assert executor.wait_job("j1", 60).exit_code == 0
 
 
-def running() -> list[str]:
-    """Return the command lines of all processes."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
-    return found
-
-
 def test_timeouts_end_everything(shell: CommandExecutor) -> None:
     command = f"echo begun; trap '' TERM; sleep {LONG} & sleep {LONG}"
     result = timed_out(shell, command, lambda result: "begun" in result.text)
     assert result.text.strip() == "begun"
-    assert f"sleep {LONG}" not in running()
+    assert not running(f"sleep {LONG}")
 
 
 def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> None:
@@ -138,7 +136,7 @@ def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> No
         result = executor.run(f"sleep {LONG} & echo started")
         assert result.text.strip() == "started"
         assert [job.state for job in executor.jobs()] == ["running"]
-    assert f"sleep {LONG}" not in running()
+    assert not running(f"sleep {LONG}")
 
 
 @pytest.mark.parametrize(

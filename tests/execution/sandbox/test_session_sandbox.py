@@ -26,6 +26,7 @@ from tests.support.executing import (
     PATIENCE,
     first_processes,
     ran,
+    running,
     sandbox_round,
     session,
 )
@@ -36,16 +37,6 @@ PYTHON = shutil.which("python3") or "python3"
 LONG = 200_000 + os.getpid()
 """A number of seconds that no other process sleeps, so that the process can be found."""
 OWN_PROCESSES: tuple[SandboxKind, ...] = ("namespaces", "bubblewrap")
-
-
-def sleeping(seconds: int) -> list[int]:
-    """Return the processes that sleep for this many seconds."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (process / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
-                found.append(int(process.name))
-    return found
 
 
 # --- development ---
@@ -328,7 +319,7 @@ def test_what_leaves_its_leader_is_ended(work: Path, kind: SandboxKind) -> None:
         assert ran(shell, "echo next").text.strip() == "next"
         for job in shell.jobs():
             shell.stop_job(job.id)
-        until(lambda: not sleeping(LONG))
+        until(lambda: not running(f"sleep {LONG}"))
 
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
@@ -399,7 +390,7 @@ def test_a_sandbox_that_was_killed_is_built_again(work: Path, kind: SandboxKind)
             os.kill(pid, signal.SIGKILL)
         shell.wait_job(job.id, PATIENCE)
         assert ran(shell, "cat /tmp/file").text.strip() == "kept"
-        assert not sleeping(LONG)
+        assert not running(f"sleep {LONG}")
 
 
 def _is_first(process: Path) -> bool:
@@ -428,17 +419,17 @@ def test_nothing_is_left_when_the_supervisor_is_killed(work: Path, kind: Sandbox
     for victim in ("supervisor", *(("both",) if kind in OWN_PROCESSES else ())):
         with session(kind, work) as shell:
             ran(shell, f"(setsid sleep {LONG} &); trap '' HUP; sleep {LONG} &")
-            assert len(sleeping(LONG)) == 2
+            assert len(running(f"sleep {LONG}")) == 2
             (supervisor,) = {
                 state.pid for state in descendants(os.getpid()) if state.parent == os.getpid()
-            } & _above(sleeping(LONG)[0])
+            } & _above(running(f"sleep {LONG}")[0])
             if victim == "both":
                 for state in descendants(supervisor):
                     with suppress(ProcessLookupError):
-                        if state.pid not in sleeping(LONG):
+                        if state.pid not in running(f"sleep {LONG}"):
                             os.kill(state.pid, signal.SIGKILL)
             os.kill(supervisor, signal.SIGKILL)
-            until(lambda: not sleeping(LONG))
+            until(lambda: not running(f"sleep {LONG}"))
 
 
 # --- bounds ---

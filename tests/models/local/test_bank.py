@@ -200,9 +200,3 @@ def test_their_number_is_bounded_and_broken_lines_are_passed_over(tmp_path: Path
     found = learned.load()
     assert len(found) == MOST
     assert found[-1].request == "newest"
-
-
-def test_an_own_example_is_found_for_a_similar_request() -> None:
-    own = Example("show the tide in Vigo", "tide --port Vigo", "en")
-    others = [Example(f"count the files in {n}", f"ls {n} | wc -l", "en") for n in "abc"]
-    assert Bank([*others, own], "en").nearest("show me the tide in Cadiz", 1) == (own,)

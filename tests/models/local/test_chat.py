@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,13 +60,6 @@ def test_a_missing_file_of_the_settings_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailableError) as raised:
         open_local(weights_folder=tmp_path, weights_file=file)
     assert str(raised.value) == f"{file} not found; correct the setting local_weights."
-
-
-def test_opening_loads_nothing_heavy() -> None:
-    heavy = "{'langchain_core', 'xllamacpp', 'httpx', 'rich'} & set(sys.modules)"
-    code = f"import sys; import kogniterm.models.local; print({heavy} or 'light')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "light\n"
 
 
 async def test_talk_needs_no_weights(unloaded: LocalModel) -> None:
@@ -199,12 +191,6 @@ async def test_cancelled_generation_stops_and_the_next_one_works(local_model: Lo
         await task
     reply = await ask(local_model, HumanMessage("list the files here"))
     assert reply.message.tool_calls
-
-
-async def test_dead_worker_is_replaced(local_model: LocalModel) -> None:
-    assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
-    local_model.close()
-    assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
 
 
 async def test_prompt_beyond_the_window_is_an_overflow(weights_folder: Path) -> None:

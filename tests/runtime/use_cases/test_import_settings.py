@@ -487,21 +487,6 @@ def test_hooks_beside_a_mistake_are_not_added(home: Path) -> None:
     assert "Stop[0].hooks[0].command" in str(plan.problems[0])
 
 
-def test_an_import_that_failed_half_way_can_be_run_again(home: Path) -> None:
-    HOMES["claude"](home)
-    importer = Importer(home, "claude")
-    importer.config("x").parent.mkdir(parents=True)
-    importer.config("commands").write_text("in the way")
-    plan = importer.plan()
-    with pytest.raises(KognitermError, match="cannot be written"):
-        carry_out(plan, importer.target)
-    importer.config("commands").unlink()
-    again = importer.run()
-    assert {one.name for one in again.changes if one.state == "same"} >= {"pdf", "github"}
-    assert importer.config("commands/git/commit.md").exists()
-    assert states(importer.plan()) == {"same"}
-
-
 def test_a_killed_import_can_be_run_again(home: Path) -> None:
     HOMES["claude"](home)
     for number in range(120):

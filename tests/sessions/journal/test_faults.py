@@ -10,8 +10,7 @@ import pytest
 from kogniterm.errors import SettingsError, StorageError, StorageFullError, StorageLockedError
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import fold
-from kogniterm.sessions.journal.journal import DURABLE, armed
-from kogniterm.sessions.records import Intent, Outcome, TurnEnded
+from kogniterm.sessions.journal.journal import armed
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.sessions.on_file import ON_FILE
@@ -71,10 +70,6 @@ def test_a_command_whose_intent_cannot_be_written_does_not_start(database: Datab
     assert again.state.unknown == ()
     assert [request.id for request in again.state.waiting] == ["r1"]
     again.close()
-
-
-def test_what_must_survive_power_loss_waits_for_the_disk() -> None:
-    assert set(DURABLE) == {Intent, Outcome, TurnEnded}
 
 
 class Jumping:

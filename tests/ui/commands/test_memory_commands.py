@@ -2,74 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.chain_audit import verify
 from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import UserInput
-from kogniterm.ui.prompt.input_line import PrivateHistory
-from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
+from tests.flows.conftest import MakeFlow, make_flow
 from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
-
-SECRET_WISH = "violet-heron-4417"
-
-
-def data_folder(flow: Flow) -> Path:
-    return Path(flow.environ["KOGNITERM_DATA_DIR"])
-
-
-def holders(folder: Path, phrase: str) -> list[str]:
-    """Return the files below `folder` that hold the phrase, in any case, plain or as JSON."""
-    needles = {phrase.lower().encode(), json.dumps(phrase)[1:-1].lower().encode()}
-    return [
-        str(file.relative_to(folder))
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and any(one in file.read_bytes().lower() for one in needles)
-    ]
-
-
-async def test_a_forgotten_phrase_is_nowhere_in_the_raw_bytes(make_flow: MakeFlow) -> None:
-    script = f"""
-replies:
-  - run: "echo the word is {SECRET_WISH} | tee note.txt"
-  - run: "echo changed > note.txt"
-  - text: "The word is {SECRET_WISH}."
-  - text: "Fine."
-"""
-    flow = make_flow(script, decisions=[yes, yes])
-    await flow.run(f"say {SECRET_WISH} and remember it")
-    session = flow.session
-    assert session is not None
-    repl = Commanded(session, answers=["yes"])
-    await repl.type(f"/memory add My word is {SECRET_WISH}")
-    folder = data_folder(flow)
-    paths = session.archive.paths
-    PrivateHistory(paths.history_file).store_string(f"say {SECRET_WISH} and remember it")
-    paths.log_file.parent.mkdir(parents=True, exist_ok=True)
-    paths.log_file.write_text(f"INFO {SECRET_WISH.upper()}\n")
-    before = holders(folder, SECRET_WISH)
-    assert {name.partition("/")[0].partition("-")[0] for name in before} >= {"kogniterm.db"}
-    assert any(name.startswith("outputs") for name in before)
-    assert any(name.startswith("undo") for name in before)
-
-    told = await repl.type(f"/forget {SECRET_WISH}")
-
-    assert holders(folder, SECRET_WISH) == []
-    assert "Proof:" in told
-    assert "removed from the session journal" in told
-    assert "removed from copies saved for /undo" in told
-    assert "data sent to a model provider" in told
-    assert all(SECRET_WISH not in text for text in flow.shown)
-    await flow.run("and now?")
-    assert holders(folder, SECRET_WISH) == []
-    found = verify(session.archive.store.database, session.id)
-    assert found.intact, found
 
 
 async def test_forgetting_asks_and_no_leaves_everything(make_flow: MakeFlow) -> None:

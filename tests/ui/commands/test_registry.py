@@ -13,19 +13,15 @@ from kogniterm.ui.commands.registry import (
     Explained,
     Registry,
 )
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import (
-    choose_theme,
-)
+from tests.ui.face import PLAIN
 
 
 def test_explanations_stand_beside_or_on_a_narrow_screen_below() -> None:
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     shown = Explained([("/help [NAME]", "list the commands"), ("/quit", "leave")], "command")
-    assert painter.paint(shown, 60).split("\n") == [
+    assert PLAIN.paint(shown, 60).split("\n") == [
         " /help [NAME]  list the commands", " /quit         leave", "",
     ]  # fmt: skip
-    assert painter.paint(shown, 30).split("\n") == [
+    assert PLAIN.paint(shown, 30).split("\n") == [
         " /help [NAME]", "    list the commands", " /quit", "    leave", "",
     ]  # fmt: skip
 

@@ -72,21 +72,6 @@ async def test_a_fork_is_opened_and_holds_what_was_said(make_flow: MakeFlow) -> 
         await repl.type("/fork one")
 
 
-async def test_resume_lets_one_pick_from_the_others(make_flow: MakeFlow) -> None:
-    first = make_flow(HELLO, decisions=[yes])
-    await first.run("greet me")
-    first_id = first.session.id  # type: ignore[union-attr]
-    first.close()
-    session = make_flow().open()
-    repl = Commanded(session, answers=[first_id])
-    listed = await repl.type("/sessions")
-    assert first_id[:8] in listed
-    # A session without a turn is not listed, and this one has none.
-    assert session.id[:8] not in listed
-    await repl.type("/resume")
-    assert repl.reopened == [first_id]
-
-
 async def test_resume_finds_a_session_by_words_of_its_title(make_flow: MakeFlow) -> None:
     made: list[SessionInfo] = []
     for task in ("Mend the Árbol parser", "mend the lexer", "write the manual"):
@@ -149,20 +134,6 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
         await repl.type("/permissions revoke s7")
 
 
-async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    repl = Commanded(flow.open(), answers=["no", "no", "yes"])
-    assert "no files that KogniTerm would use" in await repl.type("/trust")
-    (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
-    assert "not trusted" in await repl.type("/trust show")
-    assert "Nothing changed." in await repl.type("/trust")
-    assert "Folder trusted" in await repl.type("/trust")
-    assert "is trusted" in await repl.type("/trust show")
-    (flow.folder / "AGENTS.md").write_text("Use spaces.\n")
-    assert "not trusted" in await repl.type("/trust show")
-    assert "Trust revoked" in await repl.type("/trust revoke")
-
-
 async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
     repl = Commanded(flow.open())
@@ -203,23 +174,6 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
 
 
 # --- jobs and the project file -------------------------------------------------------------------
-
-
-async def test_jobs_are_listed_read_and_stopped(make_flow: MakeFlow) -> None:
-    script = "replies: [{run: 'sleep 600 &'}, {text: Started.}]"
-    flow = make_flow(script, decisions=[yes])
-    await flow.run()
-    assert flow.session is not None
-    repl = Commanded(flow.session)
-    assert "j1  running  sleep 600 &" in await repl.type("/jobs")
-    await repl.type("/jobs output 1")
-    await repl.type("/jobs output j1")
-    assert len(repl.files) == 2
-    assert "j1 will keep running" in await repl.type("/jobs keep 1")
-    assert "Stopped: j1" in await repl.type("/jobs stop 1")
-    assert "j1  ended" in await repl.type("/jobs")
-    with pytest.raises(UsageError, match="/jobs takes"):
-        await repl.type("/jobs start j1")
 
 
 async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
@@ -275,23 +229,6 @@ async def test_init_hands_the_model_what_was_found_and_what_you_typed(make_flow:
 
 
 # --- custom commands ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("body", "argument", "expected"),
-    [
-        ("Review $1 against $2.", "'a b' main", "Review a b against main."),
-        ("Look at $ARGUMENTS now", "x y", "Look at x y now"),
-        ("Only $1 and $3", "one", "Only one and"),
-        ("Say hello.", "to Ana", "Say hello.\n\nto Ana"),
-        ("It's $1", "it's fine", "It's it's"),
-        ("$10 and $ARGUMENTSX", "a", "$10 and $ARGUMENTSX\n\na"),
-    ],
-)
-def test_placeholders_are_filled_in(body: str, argument: str, expected: str) -> None:
-    command = parse_command("x", body)
-    assert command is not None
-    assert command.given(argument, "/", lambda text: ()).text == expected
 
 
 def test_front_matter_describes_and_is_not_sent() -> None:

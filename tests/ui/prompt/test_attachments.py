@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,9 @@ from kogniterm.ui.prompt.attachments import (
 from tests.support.images import png
 from tests.support.ordinary import ordinary
 from tests.ui.face import PlayedSession
-from tests.ui.live import Live, keyboard, live_repl
+from tests.ui.live import Live, live_repl
 
 PASTE = "\x1b[200~{}\x1b[201~"
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 @pytest.fixture

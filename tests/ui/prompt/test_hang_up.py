@@ -11,6 +11,7 @@ import pytest
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from kogniterm.sessions.session_database import open_store
+from tests.support.executing import running
 from tests.support.forge import until
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
@@ -37,20 +38,6 @@ def folder(tmp_path: Path, seconds: str) -> Path:
     return tmp_path
 
 
-def sleepers(seconds: str) -> list[int]:
-    """Return the processes that sleep for so long."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[:2] == [b"sleep", seconds.encode()]:
-                found.append(int(process.name))
-    return found
-
-
 def records(folder: Path) -> Iterator[object]:
     """Return the record bodies of the only session's journal, after verifying its chain."""
     (database,) = folder.rglob("*.db")
@@ -68,21 +55,21 @@ def records(folder: Path) -> Iterator[object]:
         store.close()
 
 
-def running(terminal: PtyPeer, seconds: str) -> None:
+def begin(terminal: PtyPeer, seconds: str) -> None:
     terminal.until("scripted:")
     terminal.send("wait\r")
     terminal.until("[y] approve")
     terminal.send("y")
     terminal.until("│ began")
-    terminal.until(lambda: bool(sleepers(seconds)))
+    terminal.until(lambda: bool(running(f"sleep {seconds}")))
 
 
 def test_a_window_closed_with_a_command_running(peer: OpenPeer, folder: Path, seconds: str) -> None:
     with peer(folder, *OPTIONS) as terminal:
-        running(terminal, seconds)
+        begin(terminal, seconds)
         terminal.hang_up()
         assert terminal.wait() == 129
-    until(lambda: not sleepers(seconds))
+    until(lambda: not running(f"sleep {seconds}"))
     bodies = list(records(folder))
     (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
     assert outcome.status == "cancelled"
@@ -113,7 +100,7 @@ def test_a_window_closed_at_a_question_asks_it_again(
         terminal.until(asked)
         terminal.hang_up()
         assert terminal.wait() == 129
-    until(lambda: not sleepers(seconds))
+    until(lambda: not running(f"sleep {seconds}"))
     assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnEnded)] == []
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
         terminal.until("was interrupted; continuing it")
@@ -121,27 +108,3 @@ def test_a_window_closed_at_a_question_asks_it_again(
         assert f"sleep {seconds}" in terminal.text
         terminal.send("n\r")
         terminal.until("It was cut off.")
-
-
-def test_killed_with_a_command_running_the_next_start_says_so(
-    peer: OpenPeer, folder: Path, seconds: str
-) -> None:
-    with peer(folder, *OPTIONS) as terminal:
-        running(terminal, seconds)
-        os.kill(terminal.pid, 9)
-        assert terminal.wait() == -9
-    with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
-        terminal.until("its outcome is unknown")
-        terminal.until("[c] check what it did")
-        assert f"$ echo began; sleep {seconds}" in terminal.text
-        assert "KogniTerm ended unexpectedly" in terminal.text.replace("\n  ", " ")
-        terminal.send("g")
-        terminal.until(" tokens in, ")
-        assert "It was cut off." in terminal.text
-        terminal.send("\x04")
-        assert terminal.ended() == 0
-    # Nothing was run again: one intent, and an outcome with the known facts.
-    bodies = list(records(folder))
-    (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
-    assert outcome.status == "unknown"
-    until(lambda: not sleepers(seconds))

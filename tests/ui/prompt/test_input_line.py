@@ -13,7 +13,7 @@ from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Registry
 from kogniterm.ui.prompt.file_completion import RankedFiles
 from kogniterm.ui.prompt.input_line import KEPT, LineCompleter, PrivateHistory
-from tests.ui.face import PlayedSession
+from tests.ui.face import PlayedSession, nothing
 
 
 def test_history_is_private_bounded_and_survives_damage(tmp_path: Path) -> None:
@@ -34,10 +34,6 @@ def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
     history = PrivateHistory(file)
     history.append_string("kept in memory")
     assert history.get_strings() == ["kept in memory"]
-
-
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
 
 
 def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:

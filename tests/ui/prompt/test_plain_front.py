@@ -9,7 +9,6 @@ import pty
 from collections.abc import AsyncIterator
 from typing import Any
 
-from kogniterm.types import events as ev
 from kogniterm.ui.app import build_repl
 from kogniterm.ui.prompt.plain_front import PlainFront
 from kogniterm.ui.prompt.user_terminal import Lending
@@ -59,28 +58,6 @@ class Plain:
         self.keyboard.close()
         self.screen.close()
         os.close(self.master)
-
-
-async def test_plain_lines_without_a_single_escape_sequence() -> None:
-    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
-        sink(ev.AnswerDelta("Hello **there**."))
-        await ask(session, approver, sink, "make")
-
-    plain = Plain(play)
-    await plain.until("> ")
-    plain.type("greet me\n")
-    await plain.until("Hello there.")
-    await plain.until("Your decision")
-    plain.type("\ny\n")
-    await plain.until("1.2k tokens in")
-    plain.type("/cost\n")
-    await plain.until("saved")
-    plain.type("\x04")
-    assert await asyncio.wait_for(plain.task, PATIENCE_SECONDS) == 0
-    assert "\x1b" not in plain.text
-    assert [d.kind for d in plain.session.decisions] == ["approve"]
-    assert plain.session.closed
-    plain.close()
 
 
 async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:

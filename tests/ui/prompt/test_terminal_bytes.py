@@ -25,7 +25,6 @@ replies:
 
       All is **well**, says `echo`.
 """
-COLOURS = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 GEMINI = {"GOOGLE_API_KEY": "a-key", "KOGNITERM_MODEL": "google_genai:gemini-2.5-flash"}
 PARAGRAPHS = [f"Paragraph {n} is long enough to be wrapped at forty columns.\n\n" for n in range(6)]
 
@@ -73,14 +72,6 @@ def test_plain_lines_hold_no_control_sequence_at_all(
     assert places == sorted(places)
     assert text.count("All is well") == 1
     assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", text)
-
-
-def test_no_color_keeps_bold_and_drops_colours(peer: OpenPeer, folder: Path) -> None:
-    terminal = tidied(peer, folder, approve="y", environment={"NO_COLOR": "1"})
-    assert not COLOURS.search(terminal.raw)
-    assert b"\x1b[1m" in terminal.raw or b"\x1b[0;1m" in terminal.raw
-    with_colour = tidied(peer, folder, approve="y", environment={})
-    assert COLOURS.search(with_colour.raw)
 
 
 def test_the_scrollback_is_left_alone(peer: OpenPeer, folder: Path) -> None:

@@ -98,16 +98,6 @@ def test_an_answer_on_its_way_does_not_meet_the_shell(peer: OpenPeer, folder: Pa
         assert terminal.ended() == 0
 
 
-def test_colorfgbg_answers_without_a_question(peer: OpenPeer, folder: Path) -> None:
-    with peer(folder, *OPTIONS, environment={"COLORFGBG": "0;15"}) as terminal:
-        opened(terminal)
-        terminal.send("/theme\r")
-        terminal.until("the background is light")
-        terminal.send("\x04")
-        assert terminal.ended() == 0
-        assert ASKED not in terminal.raw
-
-
 def test_a_theme_chosen_later_asks_then(peer: OpenPeer, folder: Path) -> None:
     with peer(
         folder, *OPTIONS, environment={"KOGNITERM_THEME": "dark"}, answers=((ASKED, (LIGHT,)),)

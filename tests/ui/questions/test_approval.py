@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,14 +23,12 @@ from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Su
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import Preferences, choose_theme
+from kogniterm.ui.screen_preferences import Preferences
 from tests.support.language import in_spanish
-from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
-from tests.ui.live import AT_ONCE, Live, keyboard, live_repl
+from tests.ui.face import ASK, PLAIN, PlayedSession, PlayedUndo, ask, nothing, report, request
+from tests.ui.live import AT_ONCE, Live, live_repl
 
 SLOW = KeyTimes(600, 600, 600, 0.0)
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
 
 def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQuestion:
@@ -261,10 +259,6 @@ def test_what_is_dangerous_takes_the_whole_word_alone(words: str) -> None:
 # --- plain lines -----------------------------------------------------------------------------
 
 
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
-
-
 class ToldDisplay(Display):
     """A display that keeps what the user is told."""
 
@@ -385,11 +379,6 @@ async def test_lines_the_end_of_input_is_a_no() -> None:
     assert (await User(None).decide("make")).kind == "reject"
 
 
-async def test_lines_stop_stops_the_turn() -> None:
-    with pytest.raises(TurnInterruptedError):
-        await User("s").decide("make")
-
-
 async def test_lines_a_long_command_is_paged_to_its_end_first() -> None:
     user = User(*[""] * 20, "y")
     command = "\n".join(f"echo {n}" for n in range(100))
@@ -454,12 +443,6 @@ async def test_lines_an_approval_holds_when_its_permission_cannot_be_saved() -> 
 
 
 # --- the panel -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 def on_screen(live: Live, words: str) -> Callable[[], bool]:
@@ -592,21 +575,6 @@ async def test_an_edit_keeps_the_invisible_characters_it_does_not_touch(keys: Pi
     live.press("y")
     await live.until(lambda: len(session.decisions) == 2)
     assert session.decisions[1].command == "echo a\u200bbc"
-    await live.leave()
-
-
-async def test_escape_leaves_the_entry_line_and_x_explains(keys: PipeInput) -> None:
-    live, session = asking(keys, "make")
-    await live.until("[y] approve")
-    live.press("n")
-    await live.until("Optional reason for the model.")
-    live.press("\x1b")
-    await live.until(on_screen(live, "[x] explain"))
-    live.press("x")
-    await live.until("How this was decided:")
-    await live.until(on_screen(live, "[y] approve"))
-    live.press("y")
-    await live.until(lambda: bool(session.decisions))
     await live.leave()
 
 

@@ -18,10 +18,7 @@ from kogniterm.ui.questions.model_choice import (
     waiting_text,
 )
 from kogniterm.ui.questions.question import Answered
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
-
-PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+from tests.ui.face import PLAIN
 
 
 def listed(name: str) -> ListedModel:
@@ -43,13 +40,13 @@ QUESTION = ModelQuestion(ROWS, picked=1, can_save=True)
 
 
 def shown(question: ModelQuestion, columns: int = 100) -> str:
-    return "\n".join(question.document(PAINTER, columns, 24).lines)
+    return "\n".join(question.document(PLAIN, columns, 24).lines)
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 @pytest.mark.parametrize("rows", [6, 24])
 def test_each_model_is_one_line_that_fits(columns: int, rows: int) -> None:
-    lines = QUESTION.document(PAINTER, columns, rows).lines
+    lines = QUESTION.document(PLAIN, columns, rows).lines
     assert sum("▸" in line for line in lines) == 1
     assert all(cell_len(line) <= columns for line in lines)
 
@@ -79,7 +76,7 @@ def test_enter_uses_a_model_and_a_key_makes_it_the_default() -> None:
     assert QUESTION.back() == Answered(None)
     kept = replace(QUESTION, can_save=False)
     assert kept.press("c-s") == kept
-    assert "Ctrl-S" not in str(kept.keys(PAINTER, typing=False))
+    assert "Ctrl-S" not in str(kept.keys(PLAIN, typing=False))
 
 
 def pressed(question: ModelQuestion, *keys: str) -> ModelQuestion:
@@ -109,7 +106,7 @@ def test_a_model_without_efforts_says_so() -> None:
     plain = pressed(QUESTION, "down")
     assert "This model has no setting for reasoning effort." in shown(plain)
     assert pressed(plain, "right").words("") == Answered(Chosen(NAMES[2], None))
-    assert "effort" not in [one.does for one in plain.keys(PAINTER, typing=False)]
+    assert "effort" not in [one.does for one in plain.keys(PLAIN, typing=False)]
 
 
 def test_a_list_that_arrives_leaves_the_picked_model_picked() -> None:
@@ -124,7 +121,7 @@ def test_a_list_that_arrives_leaves_the_picked_model_picked() -> None:
 
 
 def test_line_by_line_a_number_or_words_choose() -> None:
-    assert "  4  anthropic:claude-opus-5" in "\n".join(QUESTION.text(PAINTER, 100).lines)
+    assert "  4  anthropic:claude-opus-5" in "\n".join(QUESTION.text(PLAIN, 100).lines)
     assert QUESTION.typed("4") == Answered(Chosen(NAMES[3]))
     assert QUESTION.typed("opus") == Answered(Chosen(NAMES[3]))
     assert QUESTION.typed("") == Answered(None)

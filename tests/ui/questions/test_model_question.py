@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,19 +12,10 @@ from kogniterm.types import Phrase
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
 from kogniterm.ui.questions.question import Answered
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
-from tests.ui.face import PlayedSession
-from tests.ui.live import Live, keyboard, live_repl
+from tests.ui.face import PLAIN, PlayedSession
+from tests.ui.live import Live, live_repl
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 ANSWERS = ("left", "right")
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 def test_answers_end_at_a_readable_width() -> None:

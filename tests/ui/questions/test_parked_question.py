@@ -9,10 +9,8 @@ from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
 from kogniterm.ui.questions.parked_question import inbox_rows, question_head
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
+from tests.ui.face import PLAIN
 
-PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 FOLDER = "/w\n\x1b[2J"
 LINES = (Phrase("Which branch?"),)
 QUESTION = ParkedQuestion("d" * 64, "question", "Which branch?", "build-1", FOLDER, lines=LINES)
@@ -30,7 +28,7 @@ def test_the_head_names_the_session_and_the_machine(title: str, shown: str) -> N
 def test_the_inbox_shows_each_question_on_lines_of_its_own() -> None:
     info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
     rows = inbox_rows([Waiting(info, QUESTION, 0.0)], "/inbox")
-    shown = "\n".join(PAINTER.paint(row, 80).rstrip() for row in rows)
+    shown = "\n".join(PLAIN.paint(row, 80).rstrip() for row in rows)
     assert "s1" in shown
     assert "build-1" in shown
     assert "Which branch?" in shown
@@ -45,4 +43,4 @@ def test_a_command_of_unknown_outcome_is_shown_whole() -> None:
     )
     info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
     rows = inbox_rows([Waiting(info, question, 0.0)], "/inbox")
-    assert "rm -rf end" in "".join(PAINTER.paint(row, 400) for row in rows)
+    assert "rm -rf end" in "".join(PLAIN.paint(row, 400) for row in rows)

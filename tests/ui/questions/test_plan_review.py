@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,13 +27,11 @@ from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.screen import plan_panel
-from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import findings
-from kogniterm.ui.screen_preferences import Preferences, choose_theme
-from tests.ui.face import PlayedSession
-from tests.ui.live import Live, keyboard, live_repl
+from kogniterm.ui.screen_preferences import Preferences
+from tests.ui.face import PLAIN, PlayedSession, nothing
+from tests.ui.live import Live, live_repl
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 PLAN = plan_from_text(
     """
 goal: Publish the site
@@ -46,12 +43,6 @@ steps:
 )
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 SHIFT_TAB = "\x1b[Z"
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
 
 
 def reviewing(
@@ -127,16 +118,6 @@ async def test_a_change_of_mode_changes_the_grants_and_answers_nothing(keys: Pip
     await live.leave()
 
 
-async def test_escape_pressed_twice_in_a_row_stops_the_turn(keys: PipeInput) -> None:
-    live, reviews = reviewing(keys)
-    await live.until("[y] start")
-    live.press("\x1b\x1b")
-    await live.until("The turn was stopped.")
-    assert reviews == []
-    live.press("\x03")
-    await live.leave()
-
-
 async def test_steps_out_of_sight_are_counted(keys: PipeInput) -> None:
     plan = replace(PLAN, steps=tuple(PlanStep(f"s{n}", f"step {n} of many") for n in range(1, 61)))
     live, _reviews = reviewing(keys, plan)
@@ -189,17 +170,6 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
     assert "Back up" in live.terminal.text
     await live.until("› zy")  # the typed text is restored to the line
     live.press("\x03")
-    await live.leave()
-
-
-async def test_words_and_enter_reject_the_plan_with_them(keys: PipeInput) -> None:
-    live, reviews = reviewing(keys)
-    await live.until("[y] start")
-    live.press("yes but do it twice")
-    await live.until("Enter: reject with this reason")
-    live.press("\r")
-    await live.until(lambda: bool(reviews))
-    assert reviews == [PlanReview("reject", PLAN, "person", "yes but do it twice")]
     await live.leave()
 
 
@@ -268,10 +238,6 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
 
 
 # --- plain lines -----------------------------------------------------------------------------
-
-
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
 
 
 class User:
@@ -398,18 +364,6 @@ def test_substeps_have_rows_and_details_of_their_own(
         "   ○ 2.2. Test the mail",
     ]
     assert all(len(line) <= columns for line in lines)
-
-
-def test_a_substep_is_moved_and_dropped_with_single_keys() -> None:
-    question: Any = PlanQuestion(PlanDraft(NESTED))
-    for key in ("down", "down", "right"):
-        question = question.press(key)
-    assert "▸   ○ 2.2. Test the pages" in question.document(PLAIN, 60, 40).lines
-    for key in ("up", "d"):
-        question = question.press(key)
-    assert "▸   ○ 2.1. Test the pages" in question.document(PLAIN, 60, 40).lines
-    review = question.press("y").value
-    assert [step.id for step in review.plan.walk()] == ["s1", "s2", "s2_1"]
 
 
 def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:

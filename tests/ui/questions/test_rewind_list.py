@@ -11,11 +11,9 @@ from kogniterm.sessions.rewind_points import Point
 from kogniterm.types import Effect, UserInput
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.questions.rewind_list import RewindQuestion, rewind_rows, way_back_question
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
 from tests.support.language import in_spanish
+from tests.ui.face import PLAIN
 
-PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 CHANGES = (
     FileDifference("/w/app/prices.py", "modified", "a\nb\n", "a\nc\nd\n"),
     FileDifference("/w/new\x1b[2J.txt", "created", None, "x\n"),
@@ -48,36 +46,21 @@ def rewind(
     return Rewind(POINTS[1].point, WayBack((), changes, kept), lost)
 
 
-@pytest.mark.parametrize("columns", [30, 60, 80, 120, 160])
-@pytest.mark.parametrize("rows", [6, 24])
-def test_each_message_is_one_line_that_fits(columns: int, rows: int) -> None:
-    question = QUESTION
-    for _ in POINTS:
-        lines = question.document(PAINTER, columns, rows).lines
-        assert len(lines) <= rows
-        assert sum("▸" in line for line in lines) == 1
-        assert all(cell_len(line) <= columns for line in lines)
-        moved = question.press("down")
-        assert isinstance(moved, RewindQuestion)
-        question = moved
-    assert "Older message 5" in "\n".join(question.document(PAINTER, 80, 24).lines)
-
-
 def test_a_line_sums_up_and_the_foot_names_the_files() -> None:
     moved = QUESTION.press("down")
     assert isinstance(moved, RewindQuestion)
-    shown = "\n".join(moved.document(PAINTER, 100, 24).lines)
+    shown = "\n".join(moved.document(PLAIN, 100, 24).lines)
     assert "3 files +3 -1 · 3 actions" in shown
     assert "app/prices.py" in shown
     assert "\x1b" not in shown
     with in_spanish():
         assert "sin cambios" in "\n".join(
-            RewindQuestion(rewind_rows(POINTS[2:])).document(PAINTER, 100, 24).lines
+            RewindQuestion(rewind_rows(POINTS[2:])).document(PLAIN, 100, 24).lines
         )
 
 
 def test_line_by_line_a_number_chooses_and_no_foot_is_shown() -> None:
-    lines = QUESTION.text(PAINTER, 80).lines
+    lines = QUESTION.text(PLAIN, 80).lines
     assert "3 files +3 -1" in lines[2]
     assert "prices.py" not in "\n".join(lines)
     assert QUESTION.typed("2") == Answered(290)
@@ -95,10 +78,10 @@ def test_a_message_is_found_by_its_words_and_its_files() -> None:
 @pytest.mark.parametrize("columns", [30, 60, 80, 160])
 def test_what_goes_back_and_what_does_not_is_shown_first(columns: int) -> None:
     question = way_back_question(rewind(), "/w")
-    lines = question.document(PAINTER, columns, 24).lines
+    lines = question.document(PLAIN, columns, 24).lines
     assert all(cell_len(line) <= columns for line in lines)
-    assert len(question.document(PAINTER, columns, 5).lines) == 5
-    shown = "\n".join(question.document(PAINTER, 160, 24).lines)
+    assert len(question.document(PLAIN, columns, 5).lines) == 5
+    shown = "\n".join(question.document(PLAIN, 160, 24).lines)
     for told in (
         "Rename the árbol",
         "app/prices.py  changed since: +2 -1",
@@ -119,7 +102,7 @@ def test_only_what_can_go_back_is_offered() -> None:
     assert keys == ["b", "c", "f", "d", "n"]
     without = way_back_question(rewind(changes=(), lost=(), kept=()), "/w")
     assert [option.value for option in without.choices] == ["conversation", "no"]
-    assert "no saved file has changed" in without.document(PAINTER, 80, 24).lines[2]
+    assert "no saved file has changed" in without.document(PLAIN, 80, 24).lines[2]
     assert without.back() == Answered("no")
     assert without.press("b") is without
     with in_spanish():
@@ -129,7 +112,7 @@ def test_only_what_can_go_back_is_offered() -> None:
 
 def test_many_files_are_counted() -> None:
     many = tuple(FileDifference(f"/w/{number}", "deleted") for number in range(20))
-    shown = way_back_question(rewind(many, (), ()), "/w").document(PAINTER, 80, 24).lines
+    shown = way_back_question(rewind(many, (), ()), "/w").document(PLAIN, 80, 24).lines
     assert sum("comes back" in line for line in shown) == 8
     assert any("12 more" in line for line in shown)
 

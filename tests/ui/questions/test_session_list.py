@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from prompt_toolkit.input.base import PipeInput
@@ -13,12 +12,8 @@ from kogniterm.sessions.store import Condition
 from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.questions.session_list import SessionQuestion, SessionRow
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
-from tests.ui.face import PlayedSession
-from tests.ui.live import Live, keyboard, live_repl
-
-PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+from tests.ui.face import PLAIN, PlayedSession, nothing
+from tests.ui.live import Live, live_repl
 
 
 def row(
@@ -41,18 +36,18 @@ ROWS = (
 def test_each_session_is_one_line_that_fits(columns: int, rows: int) -> None:
     question = SessionQuestion(ROWS)
     for _ in range(len(ROWS)):
-        lines = question.document(PAINTER, columns, rows).lines
+        lines = question.document(PLAIN, columns, rows).lines
         assert len(lines) <= rows
         assert sum("▸" in line for line in lines) == 1
         assert all(cell_len(line) <= columns for line in lines)
         moved = question.press("down")
         assert isinstance(moved, SessionQuestion)
         question = moved
-    assert "Older task 19" in "\n".join(question.document(PAINTER, 80, 24).lines)
+    assert "Older task 19" in "\n".join(question.document(PLAIN, 80, 24).lines)
 
 
 def test_a_line_shows_age_folder_title_and_state() -> None:
-    shown = SessionQuestion(ROWS).document(PAINTER, 100, 24).lines
+    shown = SessionQuestion(ROWS).document(PLAIN, 100, 24).lines
     assert shown[2].split() == [
         "2",
         "h",
@@ -77,7 +72,7 @@ def test_words_filter_and_the_arrows_stay_in_what_is_left() -> None:
     assert question.press("pageup").words("older") == Answered(ROWS[-11].id)  # type: ignore[union-attr]
     nothing = question.line_changed("no such thing")
     assert nothing.words("no such thing") == nothing
-    assert "No session matches." in "\n".join(nothing.document(PAINTER, 80, 24).lines)
+    assert "No session matches." in "\n".join(nothing.document(PLAIN, 80, 24).lines)
 
 
 def test_one_that_is_open_elsewhere_is_not_picked() -> None:
@@ -89,7 +84,7 @@ def test_one_that_is_open_elsewhere_is_not_picked() -> None:
 
 def test_line_by_line_a_number_or_words_pick() -> None:
     question = SessionQuestion(ROWS)
-    text = "\n".join(question.text(PAINTER, 80).lines)
+    text = "\n".join(question.text(PLAIN, 80).lines)
     assert " 2  2 h  ~/…/terraform" in text
     assert "4 more" in text
     assert question.typed("2") == Answered(ROWS[1].id)
@@ -101,16 +96,6 @@ def test_line_by_line_a_number_or_words_pick() -> None:
 
 
 # --- at the prompt ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with keyboard() as pipe:
-        yield pipe
-
-
-async def nothing(*_given: object) -> None:
-    """Do nothing in a turn."""
 
 
 def picking(keys: PipeInput) -> tuple[Live, PlayedSession]:

@@ -17,8 +17,7 @@ from kogniterm.ui.screen.command_frame import (
 )
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import choose_theme
-
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+from tests.ui.face import PLAIN
 
 
 def frame(command: str = "make", output: bytes = b"") -> CommandFrame:

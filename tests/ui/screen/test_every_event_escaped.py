@@ -14,14 +14,12 @@ import pytest
 from kogniterm.cli.text_output import TextSink
 from kogniterm.types import Answer, Job
 from kogniterm.types import events as ev
-from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LiveRegion
-from kogniterm.ui.screen_preferences import choose_theme
 from kogniterm.ui.tool_words import EDITS
 from tests.support.filled import filled
+from tests.ui.face import PLAIN
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 HOSTILE = "a\x1b]0;t\x07b\x1b[2Jc\x9b1Ad\x08e\x85f\u202eg\u2066h\x1b[1Ai"
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 TOOLS = (HOSTILE, "read_file", "run_on_hosts", "delegate", "execute_command", *sorted(EDITS))

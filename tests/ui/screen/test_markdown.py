@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
+from tests.ui.face import PLAIN
 
 DOCUMENT = """# Title
 Some text
@@ -64,13 +63,12 @@ def test_prose_ends_at_a_readable_width_and_code_and_tables_at_the_terminals() -
         f"# {words}\n\n{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n```\n{code}\n```\n\n"
         f"| a | b |\n|---|---|\n| {cell} | 2 |\n"
     )
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
-    lines = markdown_lines(source, painter, 140)
+    lines = markdown_lines(source, PLAIN, 140)
     prose = [line for line in lines if "answer" in line]
     assert max(map(len, prose)) in range(90, 101)
     assert f"  {code}" in lines
     assert any(cell.strip() in line for line in lines)
-    assert max(map(len, markdown_lines(words, painter, 60))) <= 60
+    assert max(map(len, markdown_lines(words, PLAIN, 60))) <= 60
 
 
 @given(st.text(alphabet="ab`~#-1. |\n ", max_size=200), st.integers(1, 9))

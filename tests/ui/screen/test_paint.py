@@ -6,10 +6,8 @@ import pytest
 
 from kogniterm.text.visible import clean, one_line
 from kogniterm.ui.questions.panel import Line, key_row
-from kogniterm.ui.screen.paint import CHARACTERS, LINES, Painter, sent
-from kogniterm.ui.screen_preferences import (
-    choose_theme,
-)
+from kogniterm.ui.screen.paint import CHARACTERS, LINES, sent
+from tests.ui.face import PLAIN
 
 READY = Line(armed=True, ready=True)
 
@@ -22,27 +20,24 @@ def test_words_of_a_model_are_shown_not_obeyed() -> None:
 
 
 def test_no_line_parts_a_key_from_its_words() -> None:
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permitir más"), ("d", "detener el turno")]
-    assert key_row(keys, READY, painter, 40) == [
+    assert key_row(keys, READY, PLAIN, 40) == [
         "[s] aprobar  [n] rechazar",
         "[p] permitir más  [d] detener el turno",
     ]
     whole = "[s] aprobar  [n] rechazar  [p] permitir más  [d] detener el turno"
-    assert key_row(keys, READY, painter, 80) == [whole]
+    assert key_row(keys, READY, PLAIN, 80) == [whole]
 
 
 @pytest.mark.parametrize("count", [1, 2, LINES, LINES + 1])
 def test_what_was_sent_stays_whole(count: int) -> None:
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     lines = [f"line {number}" for number in range(count)]
-    assert sent("\n".join(lines), painter).plain == "› " + "\n  ".join(lines)
+    assert sent("\n".join(lines), PLAIN).plain == "› " + "\n  ".join(lines)
 
 
 def test_of_a_long_paste_the_two_ends_stay() -> None:
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     text = "\r\n".join([*(f"line {number}" for number in range(100)), "y" * 1_000_000])
-    shown = sent(text, painter).plain.split("\n")
+    shown = sent(text, PLAIN).plain.split("\n")
     assert len(shown) == LINES + 1
     assert shown[0] == "› line 0"
     assert shown[LINES // 2] == f"  … {101 - LINES} more lines"
@@ -51,9 +46,8 @@ def test_of_a_long_paste_the_two_ends_stay() -> None:
 
 
 def test_words_longer_than_a_line_continue_below_the_words_of_their_key() -> None:
-    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     keys = [("1", "exactly this command, in /a"), ("Esc", "back")]
-    assert key_row(keys, READY, painter, 24) == [
+    assert key_row(keys, READY, PLAIN, 24) == [
         "[1] exactly this",
         "    command, in /a",
         "[Esc] back",

@@ -29,10 +29,9 @@ from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
-from tests.ui.face import ASK, report, request, show_command
+from tests.ui.face import ASK, PLAIN, report, request, show_command
 from tests.ui.live import Terminal, until
 
-PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 COLOUR = Painter(choose_theme("dark", color=True, background=None))
 
 
@@ -251,17 +250,6 @@ def test_a_refusal_names_what_refused(origin: str, words: str) -> None:
     assert f"✗ {words} rm -rf ~\n  Deletes many files at once: ~." in stream.getvalue()
 
 
-def test_what_a_model_writes_cannot_drive_the_terminal() -> None:
-    sink, stream, _clock = lines(80, COLOUR)
-    begin(sink)
-    sink(ev.AnswerDelta("a\x1b[2J\x1b]0;title\x07b \u202eevil\n\n```\n\x1b[31mred\n```\n"))
-    sink(ev.TurnEnded(Answer("")))
-    text = stream.getvalue()
-    assert "\x1b[2J" not in text
-    assert "\x1b]" not in text
-    assert "\u202e" not in text
-
-
 def test_ascii_where_there_is_no_unicode() -> None:
     painter = Painter(
         choose_theme("plain", color=False, background=None), attributes=False, unicode=False
@@ -468,14 +456,6 @@ def test_the_diff_of_an_edit_that_failed_is_not_shown() -> None:
     sink(ev.ActionProposed(edit, report("edit /w/a.py"), Verdict("allow", ()), "/w"))
     sink(ev.ActionEnded("1-1", "edit_file", "The file changed meanwhile.", failed=True))
     assert "+a" not in stream.getvalue()
-
-
-def test_the_reason_of_an_early_end_wraps_at_a_readable_width() -> None:
-    sink, stream, _clock = lines(160)
-    begin(sink)
-    reason = Phrase(" ".join(["The model made invalid tool calls."] * 6))
-    sink(ev.TurnEnded(Answer("", stop="model_failed", reason=reason)))
-    assert max(map(len, stream.getvalue().splitlines())) <= 100
 
 
 def several(sink: ScreenSink, *commands: str) -> None:

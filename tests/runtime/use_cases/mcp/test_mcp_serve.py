@@ -136,41 +136,33 @@ async def test_a_task_runs_after_its_command_was_approved(agent: Agent, mode: st
     assert "$ touch made" in agent.lines
 
 
-@ERAS
 async def test_a_rejected_command_does_not_run_and_the_model_gets_the_reason(
-    agent: Agent, mode: str
+    agent: Agent,
 ) -> None:
     agent.fill = {"decision": "reject", "reason": "use git instead"}
-    async with agent.client(mode) as client:
+    async with agent.client() as client:
         result = await client.call_tool("run_task", {"task": "make it"})
     assert not (agent.work / "made").exists()
     assert result.structured_content["commands"] == []
     assert "use git instead" in agent.records(result.structured_content["session"])
 
 
-@pytest.mark.parametrize("fill", [None, {"decision": "approve"}, {"decision": "y"}])
-async def test_a_dangerous_command_needs_the_whole_word(
-    agent: Agent, fill: Mapping[str, Any] | None
-) -> None:
-    agent.fill = fill
+async def test_a_dangerous_command_needs_the_whole_word(agent: Agent) -> None:
     async with agent.client("auto", "--no-sandbox") as client:
-        result = await client.call_tool("run_task", {"task": "delete all"})
-    assert result.structured_content["commands"] == []
-    assert (agent.home / "precious").exists()
+        for fill in (None, {"decision": "approve"}, {"decision": "y"}):
+            agent.fill = fill
+            result = await client.call_tool("run_task", {"task": "delete all"})
+            assert result.structured_content["commands"] == []
+            assert (agent.home / "precious").exists()
+        agent.fill = {"decision": "yes"}
+        await client.call_tool("run_task", {"task": "delete all"})
+    assert not (agent.home / "precious").exists()
     decision = agent.forms[0].requested_schema["properties"]["decision"]
     assert "Type yes" in decision["description"]
 
 
-async def test_a_dangerous_command_runs_with_the_word(agent: Agent) -> None:
-    agent.fill = {"decision": "yes"}
-    async with agent.client("auto", "--no-sandbox") as client:
-        await client.call_tool("run_task", {"task": "delete all"})
-    assert not (agent.home / "precious").exists()
-
-
-@ERAS
-async def test_without_forms_it_is_a_run_without_a_user(agent: Agent, mode: str) -> None:
-    async with agent.client(mode, forms=False) as client:
+async def test_without_forms_it_is_a_run_without_a_user(agent: Agent) -> None:
+    async with agent.client(forms=False) as client:
         result = await client.call_tool("run_task", {"task": "make it"})
         asked = await client.call_tool("run_task", {"task": "ask me"})
     assert result.is_error
@@ -179,13 +171,6 @@ async def test_without_forms_it_is_a_run_without_a_user(agent: Agent, mode: str)
     assert "No user is available to approve this" in result.content[0].text
     assert not (agent.work / "made").exists()
     assert asked.structured_content["refused_by"] == "unattended"
-
-
-async def test_options_let_commands_run_without_a_question(agent: Agent) -> None:
-    async with agent.client("auto", "--auto-approve", forms=False) as client:
-        result = await client.call_tool("run_task", {"task": "make it"})
-    assert result.structured_content["stop"] == "done", result.content[0].text
-    assert (agent.work / "made").exists()
 
 
 @ERAS
@@ -265,22 +250,20 @@ async def test_folders_outside_are_refused(agent: Agent) -> None:
     assert inner.structured_content["folder"] == str(agent.work / "inner")
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
+async def test_wrong_calls_are_told(agent: Agent) -> None:
+    wrong: list[tuple[str, dict[str, Any]]] = [
         ("run_task", {}),
         ("run_task", {"task": "  "}),
         ("run_task", {"task": 7}),
         ("run_task", {"task": "x", "approve": True}),
         ("recall", {"query": "x", "limit": 0}),
         ("nothing", {}),
-    ],
-)
-async def test_wrong_calls_are_told(agent: Agent, tool: str, arguments: dict[str, Any]) -> None:
+    ]
     async with agent.client(forms=False) as client:
-        result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    assert tool in result.content[0].text
+        for tool, arguments in wrong:
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error, arguments
+            assert tool in result.content[0].text
 
 
 async def test_earlier_sessions_and_memories_are_found(agent: Agent) -> None:
