@@ -22,6 +22,7 @@ from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
 from kogniterm.memory.repository import FactRepository, Tombstones
+from kogniterm.memory.search.stored_words import remove_gone_lessons
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import Matcher, decoded
@@ -285,6 +286,7 @@ class Forgetter:
                 repository.delete([fact.id for fact in facts], now=now, who="person")
             gone = self._forget_beside(beside, now)
             purged = _purge_tables(self._repository, matcher)
+            remove_gone_lessons(sql)
             removed = replace(purged, removed=gone + purged.removed)
         others = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*others, removed, *(store.purge(terms) for store in self._stores)]

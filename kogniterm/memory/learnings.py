@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from kogniterm.errors import UsageError
 from kogniterm.memory.extraction.statements import is_order
 from kogniterm.memory.fact_records import LONGEST_TEXT, PLAN, Lesson, why_not_kept
-from kogniterm.memory.memory_database import MemoryDatabase
-from kogniterm.memory.repository import Tombstones
-from kogniterm.memory.search.word_index import Entry, WordIndex
+from kogniterm.memory.repository import FactRepository, Tombstones, make_words
+from kogniterm.memory.search import stored_words
+from kogniterm.memory.search.stored_words import StoredWords
+from kogniterm.memory.search.word_index import WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import stems_of, tokens
 from kogniterm.text.sensitive_topics import personal_kind
@@ -56,17 +58,17 @@ class Learnings:
 
     def __init__(
         self,
-        sql: MemoryDatabase,
-        project: str,
+        repository: FactRepository,
         clock: Clock,
         redact: Callable[[str], str],
         tombstones: Tombstones,
     ) -> None:
-        self._sql = sql
+        self._repository = repository
+        self._sql = repository.sql
         self._clock = clock
         self._redact = redact
         self._tombstones = tombstones
-        self._bound = (sql.user, project)
+        self._bound = (repository.user, repository.project)
 
     def together(self) -> AbstractContextManager[None]:
         """Return a context in which lessons are stored all at once, or none of them."""
@@ -198,7 +200,8 @@ class Learnings:
         row: dict[str, object] = {"project_id": self._bound[1], "ok": int(lesson.ok)}
         row |= {name: getattr(lesson, name) for name in _COPIED}
         with self._sql.transaction():
-            self._sql.put("outcomes", row)
+            self._sql.tick()  # who makes the index of words waits
+            self._index(replace(lesson, id=self._sql.put("outcomes", row)))
             self._sql.run(
                 "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
                 "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
@@ -206,7 +209,12 @@ class Learnings:
                 "LIMIT 1000000 OFFSET ?)",
                 (*self._bound, *self._bound, MOST_KEPT),
             )
+            stored_words.remove_gone_lessons(self._sql)
         return True
+
+    def _index(self, lesson: Lesson) -> None:
+        entry = stored_words.lesson_entry(lesson.id, self._bound[1], lesson.task, _about(lesson))
+        stored_words.index(self._sql, entry.number, entry)
 
     def get(self, identifier: str) -> Lesson:
         """Return the lesson `identifier` ("l3"). Raises `UsageError` if there is none."""
@@ -233,36 +241,42 @@ class Learnings:
         if not wording or len(wording) > LONGEST_TEXT:
             reason = Phrase("a fact has 1 to {most} characters", {"most": LONGEST_TEXT})
             raise UsageError("This cannot be remembered: {reason}.", reason=reason)
-        self._sql.run(
-            "UPDATE outcomes SET wording = ? WHERE user_id = ? AND project_id = ? AND id = ?",
-            (wording, *self._bound, lesson.id),
-        )
-        return replace(lesson, wording=wording)
+        edited = replace(lesson, wording=wording)
+        with self._sql.transaction():
+            self._sql.tick()
+            self._sql.run(
+                "UPDATE outcomes SET wording = ? WHERE user_id = ? AND project_id = ? AND id = ?",
+                (wording, *self._bound, lesson.id),
+            )
+            self._index(edited)
+        return edited
 
     def similar(self, task: str, limit: int = 3) -> list[Lesson]:
         """Return lessons from similar tasks, best first.
 
         Those that say what worked instead come first; of equal score, failures come first.
         """
-        lessons = {lesson.id: lesson for lesson in self.all()}
+        lessons = {-lesson.id: lesson for lesson in self.all()}
         if not lessons:
             return []
-        index = WordIndex()
-        for lesson in lessons.values():
-            index.add(
-                lesson.id,
-                Entry(tuple(stems_of(lesson.task)), tuple(stems_of(_about(lesson)))),
-            )
-        found = index.search(task)
-        best = sorted(found, key=lambda one: _rank(lessons[one], found[one]))
+        make_words(self._repository)
+        name = stored_words.lessons_of(self._bound[1])
+        tasks = {number: lesson.task for number, lesson in lessons.items()}
+        words = StoredWords(self._sql, (name, name), tasks)
+        words.refresh()
+        found = WordIndex(words).search(task)
+        best = sorted(
+            lessons.keys() & found, key=lambda one: (_rank(lessons[one], found[one]), one)
+        )
         asked = {token.stem for token in tokens(task)}
-        return [
+        similar = (
             lessons[one]
             for one in best
             # One common word does not make a task similar.
             if len(asked & set(stems_of(f"{lessons[one].task} {_about(lessons[one])}")))
             >= min(2, len(asked))
-        ][:limit]
+        )
+        return list(islice(similar, limit))
 
     def all(self) -> list[Lesson]:
         """Return every lesson of this project, oldest first."""

@@ -43,7 +43,7 @@ LEDGER = "fact_ledger"
 another one."""
 
 INDEX_TABLES = ("fact_words", "fact_terms", "fact_index")
-"""The words of facts (`search/stored_words`). They are made where the facts are, and not copied."""
+"""The words of facts and lessons (`search/stored_words`), made where these are, and not copied."""
 
 SCOPE = "user_id = ? AND project_id IN ('', ?)"
 """The condition for what one user has in one project and everywhere."""
@@ -319,6 +319,13 @@ class MemoryDatabase(Database):
             (self.user, wiped, secrets.token_hex(16)),
         )
         return int(row[0]) if row else 1
+
+    def make_index_in_memory(self) -> None:
+        """Put empty tables of words in memory in place of those of a file that is only read."""
+        self.run("PRAGMA temp_store = MEMORY")
+        for statement in _WORDS:
+            if statement.startswith("CREATE TABLE"):
+                self.run(statement.format(**_TYPES["sqlite"]).replace("TABLE", "TEMP TABLE", 1))
 
     def put(self, table: str, row: Mapping[str, object], *, key: Sequence[str] = ()) -> int:
         """Insert a row of this user; with `key`, in place of the one that has the same key.

@@ -171,7 +171,7 @@ class FactRepository:
                 },
             )
             stored = replace(fact, id=number)
-            stored_words.index(self.sql, stored)
+            self._index(stored)
             self._note("add", number, now=now, who=who, project=fact.project)
             self.sql.record_facts([number])
         return stored
@@ -198,8 +198,12 @@ class FactRepository:
             self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
             if changed is not None and changes.keys() & {"status", "keywords"}:
-                stored_words.index(self.sql, changed)
+                self._index(changed)
         return changed or fact
+
+    def _index(self, fact: Fact) -> None:
+        entry = stored_words.fact_entry(fact) if fact.status == "active" else None
+        stored_words.index(self.sql, fact.id, entry)
 
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
         """Remove facts of this scope, with their vectors; returns the number removed."""
@@ -213,7 +217,7 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {SCOPE} AND id = ?", (*self._bound, fact_id)
                 )
-                stored_words.remove(self.sql, fact)
+                stored_words.remove(self.sql, fact.id)
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
                 self.sql.record_facts([fact_id])
         return removed
@@ -326,16 +330,34 @@ def active_facts(
 
 
 def make_words(repository: FactRepository) -> None:
-    """Make the index of words of all of the user's active facts, unless it is there."""
-    with repository.sql.transaction():
-        repository.sql.tick()  # other writers of the user wait
-        if stored_words.is_made(repository.sql):
-            return
-        rows = repository.sql.execute(
-            f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'",
-            (repository.user,),
-        )
-        stored_words.make(repository.sql, map(_fact, rows))
+    """Make the index of words of all of the user's active facts and lessons, unless it is there.
+
+    For a file that cannot be written, it is in memory.
+    """
+    sql = repository.sql
+    if stored_words.is_made(sql):
+        return
+    if sql.read_only:
+        sql.make_index_in_memory()
+        stored_words.make(sql, _entries(sql))
+        return
+    with sql.transaction():
+        sql.tick()  # other writers of the user wait
+        if not stored_words.is_made(sql):
+            stored_words.make(sql, _entries(sql))
+
+
+def _entries(sql: MemoryDatabase) -> Iterator[stored_words.Entry]:
+    for row in sql.execute(
+        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'", (sql.user,)
+    ):
+        yield stored_words.fact_entry(_fact(row))
+    for row in sql.execute(
+        "SELECT id, project_id, task, shape || ' ' || failed || ' ' || wording FROM outcomes "
+        "WHERE user_id = ?",
+        (sql.user,),
+    ):
+        yield stored_words.lesson_entry(*row)
 
 
 def digest(text: str) -> str:

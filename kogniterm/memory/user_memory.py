@@ -76,7 +76,7 @@ class Memory:
         self.sessions = SessionRepository(sql, project, redact)
         self.projects = ProjectRepository(sql, project)
         self.preferences = Preferences(sql, project, clock, redact)
-        self.learnings = Learnings(sql, project, clock, redact, self.tombstones)
+        self.learnings = Learnings(self.repository, clock, redact, self.tombstones)
         self.forgetter = Forgetter(
             self.repository,
             self.tombstones,

@@ -1,6 +1,6 @@
 """Pure functions on text that several rooms need.
 
-- Words: `language` (words, stems, relations), `ranking` (BM25), `matching` (a text in another one).
+- Words: `language` (words, stems, relations), `matching` (a text in another one).
 - Text that must not be kept or sent: `redact` with `secret_patterns` and `identity_numbers`;
   `sensitive_topics`.
 - Text that reaches a terminal: `visible` (text that is shown), `sanitize` (output of commands).

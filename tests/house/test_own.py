@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.house.source import PACKAGE, checkout
 
 ROOT = Path(__file__).parents[2]
@@ -49,9 +51,13 @@ def wrong_mechanisms(text: str) -> Iterator[str]:
 
 
 def listed_dependencies(text: str) -> Iterator[tuple[str, set[str], set[str]]]:
-    """Yield each package of the table with its importers and its extras."""
-    for names, purpose, importers, extras in rows(text, "dependency"):
+    """Yield each package of the table with its importers and its extras.
+
+    Each row has its size, import cost and month of release.
+    """
+    for names, purpose, importers, extras, *figures in rows(text, "dependency"):
         assert purpose, names
+        assert re.fullmatch(r"\d+(\.\d)? \d+ 20\d\d-(0[1-9]|1[0-2])", " ".join(figures)), names
         for name in names.split(", "):
             yield name, set(filter(None, importers.split(", "))), set(extras.split(", "))
 
@@ -103,3 +109,11 @@ def test_a_wrong_row_is_found() -> None:
         right.replace("| b |", "| |"),
     ):
         assert list(wrong_mechanisms(head + wrong)) != [], wrong
+
+
+@pytest.mark.parametrize("figures", ["| | 3 | 2026-11", "| 2.5 | | 2026-11", "| 2.5 | 3 | 2026-13"])
+def test_a_dependency_without_its_figures_is_found(figures: str) -> None:
+    table = "| dependency | for |\n|---|---|\n| a | b | c | {} |\n"
+    assert list(listed_dependencies(table.format("| 2.5 | 3 | 2026-11")))
+    with pytest.raises(AssertionError):
+        list(listed_dependencies(table.format(figures)))

@@ -12,9 +12,7 @@ from kogniterm.errors import UsageError
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
 from kogniterm.memory.search import searcher
-from kogniterm.memory.search.word_index import ADJACENT, Entry, WordIndex
 from kogniterm.memory.update import Candidate, judge
-from kogniterm.text.language import stems_of
 
 NOW = 1_700_000_000.0
 facts = st.builds(
@@ -61,62 +59,6 @@ def test_only_the_user_overrules_the_user(old: Fact, source: Any, confidence: fl
         assert action == ("supersede" if strong else "pend")
     assert judge("same", new, old, NOW) == "confirm"
     assert judge("detail", new, old, NOW) == judge("other", new, old, NOW) == "add"
-
-
-@given(st.text(max_size=60))
-def test_any_text_can_be_split_and_indexed(text: str) -> None:
-    terms = stems_of(text)
-    assert all(term == term.strip() and term for term in terms)
-    assert not any(" " in term or "|" in term for term in terms)
-    index = WordIndex()
-    index.add(1, Entry(tuple(terms)))
-    index.add(1, Entry(tuple(terms)))
-    assert len(index) == 1
-    assert set(index.search(text)) <= {1}
-    if terms:
-        assert 1 in index.search(text)
-    index.remove(1)
-    assert index.search(text) == {}
-
-
-@given(st.lists(st.tuples(st.integers(1, 8), st.text("abc ", max_size=12)), max_size=25))
-def test_the_index_after_changes_is_the_index_made_anew(steps: list[tuple[int, str]]) -> None:
-    index = WordIndex()
-    final: dict[int, Entry] = {}
-    for number, text in steps:
-        if text.startswith("a"):
-            index.remove(number)
-            final.pop(number, None)
-        else:
-            final[number] = Entry(tuple(text.split()))
-            index.add(number, final[number])
-    anew = WordIndex()
-    for number, entry in final.items():
-        anew.add(number, entry)
-    for question in ("abc", "bb cc", "c b"):
-        assert index.search(question) == pytest.approx(anew.search(question))
-
-
-@given(
-    st.lists(st.text("abcde ", min_size=3, max_size=14), min_size=1, max_size=60),
-    st.text("abcde ", min_size=3, max_size=14),
-    st.integers(1, 20),
-)
-def test_taking_the_short_way_finds_the_same_best(
-    texts: list[str], question: str, pool: int
-) -> None:
-    index = WordIndex()
-    for number, text in enumerate(texts):
-        index.add(number, Entry(tuple(text.split())))
-    full, quick = index.search(question), index.search(question, pool)
-    best = sorted(full.values(), reverse=True)[:pool]
-    assert sorted(quick.values(), reverse=True)[: len(best)] == pytest.approx(best)
-    also = list(range(len(texts)))[::3]
-    asked = index.search(question, pool, also)
-    adjacent = 1 + 2 * ADJACENT
-    for number in also:
-        assert asked[number] <= full.get(number, 0.0) * adjacent + 1e-9
-        assert asked[number] >= full.get(number, 0.0) / adjacent - 1e-9
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Words, their language and their stems, and the ranking that uses them."""
+"""Words, their language and their stems."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from kogniterm.text import language
 from kogniterm.text.language import fold_case, language_of, raw_words, stem, stems_of, word_list
-from kogniterm.text.ranking import BM25Index
 
 
 @pytest.mark.parametrize(
@@ -55,18 +53,6 @@ def test_folding_keeps_positions(text: str) -> None:
 
 def test_folding_drops_case_and_accents() -> None:
     assert fold_case("Árbol ÑANDÚ") == "arbol nandu"
-
-
-def test_bm25_by_hand() -> None:
-    """Two documents of equal length: f / (f + k1) of a term, idf = ln(1 + 1.5 / 1.5)."""
-    index = BM25Index(k1=1.2, b=0.75)
-    assert index.add(1, {"alpha": 1.0, "beta": 1.0}, 2) == ["alpha", "beta"]
-    assert index.add(2, {"beta": 2.0}, 2) == []
-    assert index.impacts("alpha") == {1: pytest.approx(1 / 2.2)}
-    assert index.impacts("beta")[2] == pytest.approx(2 / 3.2)
-    assert index.weight(index.holding("alpha")) == pytest.approx(math.log(2) * 2.2)
-    assert index.remove(1) == ["alpha"]
-    assert (len(index), index.holding("alpha"), index.impacts("alpha")) == (1, 0, {})
 
 
 def stems_of_line(english: Iterable[str], spanish: Iterable[str], between: str = "") -> str:

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, Version, facts_by_id, make_words
-from kogniterm.memory.search import stored_words
 from kogniterm.memory.search.minilm import MiniLM, load_numpy
-from kogniterm.memory.search.stored_words import StoredWords, entry
+from kogniterm.memory.search.stored_words import StoredWords
 from kogniterm.memory.search.word_index import WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
@@ -128,8 +127,7 @@ class VectorIndex:
 class Searcher:
     """Searches the active facts of one repository.
 
-    Words are searched in the database. With vectors, and in a file that cannot be written and has
-    no index of words, the facts and their words are in memory, in step with the database.
+    Words are searched in the database; vectors are in memory, in step with the database.
     """
 
     def __init__(
@@ -137,10 +135,9 @@ class Searcher:
     ) -> None:
         self._repository = repository
         self._clock = clock
-        self._stored = StoredWords(repository.sql, repository.project)
-        self._words = WordIndex()
+        self._stored = StoredWords(repository.sql, ("", repository.project))
+        self._words = WordIndex(self._stored)
         self._vectors = VectorIndex(embedder) if embedder else None
-        self._facts: dict[int, Fact] = {}
         self._seen = Version(0, 0)
         self._waiting = 0
         self._lock = threading.Lock()
@@ -154,11 +151,11 @@ class Searcher:
         if relevant:
             question = without_small_talk(question)
         with self._lock:
-            in_memory = self._catch_up()
+            self._catch_up()
             if limit < 1 or not len(self._words) or (relevant and not stems_of(question)):
                 return []
             scores = self._similarity(question, relevant)
-            facts = self._facts if in_memory else facts_by_id(self._repository, scores)
+            facts = facts_by_id(self._repository, scores)
             now = self._clock.now()
             ranked = _rank(
                 question, {one: scores[one] for one in scores if one in facts}, facts, now
@@ -174,48 +171,30 @@ class Searcher:
             if self._waiting >= BATCH:
                 self._catch_up()
 
-    def _catch_up(self) -> bool:
-        """Bring the index up to date; return whether the facts are in memory."""
+    def _catch_up(self) -> None:
+        """Bring the counts of words and the vectors up to date."""
         self._waiting = 0
         current = self._repository.version()
-        if self._vectors is None:
-            made = current == self._seen or stored_words.is_made(self._repository.sql)
-            if not made and not self._repository.sql.read_only:
-                make_words(self._repository)
-                made, current = True, self._repository.version()
-            if made and not self._facts:
-                if current != self._seen:
-                    self._stored.refresh()
-                    self._words, self._seen = WordIndex(self._stored), current
-                return False
-        if current != self._seen:
-            self._load(current)
-        return True
-
-    def _load(self, current: Version) -> None:
-        """Bring the facts in memory up to date."""
-        if current.wiped != self._seen.wiped or current.number < self._seen.number:
-            self._words = WordIndex()
-            self._facts = {}
-            if self._vectors is not None:
-                self._vectors.clear()
-            self._seen = Version(0, current.wiped)
-        for fact in self._repository.changed_since(self._seen.number):
-            self._take(fact)
+        if current == self._seen:
+            return
+        make_words(self._repository)
+        current = self._repository.version()
+        self._stored.refresh()
         if self._vectors is not None:
-            self._vectors.complete(self._repository, self._facts)
+            self._load(self._vectors, current)
         self._seen = current
 
-    def _take(self, fact: Fact) -> None:
-        known = self._facts.pop(fact.id, None)
-        self._words.remove(fact.id)
-        if self._vectors is not None and (known is None or known.text != fact.text):
-            self._vectors.remove(fact.id)
-        if fact.status == "active":
-            self._facts[fact.id] = fact
-            self._words.add(fact.id, entry(fact))
-        elif self._vectors is not None:
-            self._vectors.remove(fact.id)
+    def _load(self, vectors: VectorIndex, current: Version) -> None:
+        if current.wiped != self._seen.wiped or current.number < self._seen.number:
+            vectors.clear()
+            self._seen = Version(0, current.wiped)
+        active: dict[int, Fact] = {}
+        for fact in self._repository.changed_since(self._seen.number):
+            if fact.status == "active":
+                active[fact.id] = fact
+            else:
+                vectors.remove(fact.id)
+        vectors.complete(self._repository, active)
 
     def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
         if self._vectors is None:
@@ -224,13 +203,13 @@ class Searcher:
             return {one: score for one, score in _normalised(by_words).items() if one in pool}
         nearest, cosines = self._vectors.search(question, POOL)
         by_words = self._words.search(question, POOL * 2, nearest)
-        pool = {*_best(by_words), *nearest}
+        pool = {*_best(by_words), *nearest} & cosines.keys()
         lexical = _normalised({one: by_words[one] for one in pool})
         semantic = _normalised({one: cosines[one] for one in pool})
         share = SEMANTIC[language_of(question)]
         if relevant:
             least = NEAR[language_of(question)]
-            pool = self._tell(by_words) | {one for one in pool if cosines[one] >= least}
+            pool &= self._tell(by_words) | {one for one in pool if cosines[one] >= least}
         return {one: (1 - share) * lexical[one] + share * semantic[one] for one in pool}
 
     def _tell(self, by_words: Mapping[int, float]) -> set[int]:

@@ -1,9 +1,10 @@
-"""The words of facts in the database, so that a search loads neither all facts nor all words.
+"""The words of facts and lessons in the database, so that a search does not load them all.
 
-A row of `fact_words` says that an active fact holds a term; `fact_terms` has each term once, for
-words of the same root and for misspelt ones; `fact_index` counts the facts and their terms. They
-are written in the transaction that writes a fact, and a fact's rows go with it, so that nothing of
-a forgotten fact stays here.
+A row of `fact_words` says that an active fact or a lesson holds a term; `fact_terms` has each term
+once, for words of the same root and for misspelt ones; `fact_index` counts the facts and their
+terms. They are written in the transaction that writes a fact, and a fact's rows go with it, so that
+nothing of a forgotten fact stays here. Lessons are rows of a project of their own, with negative
+ids.
 
 The first search of a user makes the index; before that, nothing is written. It is made again when
 it was made by a version that forms stems in another way: that version left another `STEMMING`.
@@ -11,41 +12,77 @@ it was made by a version that forms stems in another way: that version left anot
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_database import (
-    INDEX_TABLES,
-    SCOPE,
-    SCOPE_OF_IDS,
-    MemoryDatabase,
-)
-from kogniterm.memory.search.word_index import K1, KEYWORD, B, Entry
+from kogniterm.memory.memory_database import INDEX_TABLES, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.storage.database import VALUES_AT_ONCE, in_pieces
 from kogniterm.text.language import root, stems_of
-from kogniterm.text.ranking import idf
 
-STEMMING = "1"
-"""Raised with each change of the stems that a text has; a test tells when that is."""
+STEMMING = "2"
+"""Raised with each change of the stems that a text has, and of what is indexed; a test tells when
+the stems change."""
+
+K1 = 0.9
+B = 0.4
+KEYWORD = 0.6
+"""Weight of a term that is in the keywords only."""
+
+_SCOPE = "user_id = ? AND project_id IN (?, ?)"
 
 
-def entry(fact: Fact) -> Entry:
-    """Return what the word index keeps of `fact`."""
+def idf(holding: int, total: int) -> float:
+    """Return the weight of a term that `holding` of `total` documents hold."""
+    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The terms of a fact or lesson, in order, and further terms of less weight."""
+
+    number: int
+    project: str
+    terms: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+
+
+def fact_entry(fact: Fact) -> Entry:
+    """Return the index entry of `fact`."""
     own = stems_of(fact.text)
     keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
-    return Entry(tuple(own), tuple(sorted(keywords.difference(own))))
+    return Entry(fact.id, fact.project, tuple(own), tuple(sorted(keywords.difference(own))))
+
+
+def lesson_entry(number: int, project: str, task: str, about: str) -> Entry:
+    """Return the index entry of the lesson `number` on `task`; `about` are its other words."""
+    own = stems_of(task)
+    extra = sorted({*stems_of(about)}.difference(own))
+    return Entry(-number, lessons_of(project), tuple(own), tuple(extra))
+
+
+def lessons_of(project: str) -> str:
+    """Return the name under which the lessons of `project` are indexed; no project has it."""
+    return f"\nlessons {project}"
 
 
 class StoredWords:
-    """The words of the facts that one user has in one project and everywhere.
+    """The words of the facts or lessons that one user has in one of two `projects`.
 
-    The postings of a `WordIndex`. What is counted is kept until `refresh`.
+    With `texts` by their ids these need not be read. What is counted is kept until `refresh`.
     """
 
-    def __init__(self, sql: MemoryDatabase, project: str) -> None:
+    def __init__(
+        self,
+        sql: MemoryDatabase,
+        projects: tuple[str, str],
+        texts: Mapping[int, str] | None = None,
+    ) -> None:
         self._sql = sql
-        self._bound = (sql.user, project)
+        self._bound = (sql.user, *projects)
+        self._texts = texts
         self._facts = 0
         self._average = 1.0
         self._holding: dict[str, int] = {}
@@ -55,7 +92,7 @@ class StoredWords:
     def refresh(self) -> None:
         """Count again; the database has changed."""
         row = self._sql.one(
-            f"SELECT sum(facts), sum(words) FROM fact_index WHERE {SCOPE}", self._bound
+            f"SELECT sum(facts), sum(words) FROM fact_index WHERE {_SCOPE}", self._bound
         )
         facts, words = row if row is not None else (0, 0)
         self._facts, self._average = int(facts or 0), int(words or 0) / max(int(facts or 0), 1)
@@ -65,16 +102,12 @@ class StoredWords:
     def __len__(self) -> int:
         return self._facts
 
-    def known(self, fact_ids: Iterable[int]) -> list[int]:
-        """Return those of `fact_ids` that are indexed."""
-        return list(self._among("SELECT DISTINCT fact_id FROM fact_words", fact_ids))
-
     def holding(self, term: str) -> int:
         """Return the number of facts that hold `term`."""
         count = self._holding.get(term)
         if count is None:
             row = self._sql.one(
-                f"SELECT count(*) FROM fact_words WHERE {SCOPE} AND term = ?",
+                f"SELECT count(*) FROM fact_words WHERE {_SCOPE} AND term = ?",
                 (*self._bound, term),
             )
             count = self._holding[term] = int(row[0]) if row else 0
@@ -90,7 +123,7 @@ class StoredWords:
         shape = (K1 * (1 - B), K1 * B / self._average)
         if only is None or len(only) >= self.holding(term):
             rows = self._sql.execute(
-                f"SELECT {impact} FROM fact_words WHERE {SCOPE} AND term = ?",
+                f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ?",
                 (*shape, *self._bound, term),
             )
             return dict(rows)
@@ -98,7 +131,7 @@ class StoredWords:
         for some, marks in in_pieces(list(only)):
             found.update(
                 self._sql.execute(
-                    f"SELECT {impact} FROM fact_words WHERE {SCOPE} AND term = ? "
+                    f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ? "
                     f"AND fact_id IN ({marks})",
                     (*shape, *self._bound, term, *some),
                 )
@@ -123,22 +156,18 @@ class StoredWords:
 
     def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
         """Return the terms of facts, in order."""
+        if self._texts is not None:
+            return {one: stems_of(self._texts[one]) for one in fact_ids if one in self._texts}
         rows: dict[int, str] = {}
+        user, _, project = self._bound
         for some, marks in in_pieces(fact_ids):
             rows.update(
                 self._sql.execute(
                     f"SELECT id, text FROM facts WHERE {SCOPE_OF_IDS} AND id IN ({marks})",
-                    (*self._bound, *some),
+                    (user, project, *some),
                 )
             )
         return {number: stems_of(text) for number, text in rows.items()}
-
-    def _among(self, query: str, fact_ids: Iterable[int]) -> Iterator[int]:
-        for some, marks in in_pieces(list(fact_ids)):
-            for (number,) in self._sql.execute(
-                f"{query} WHERE {SCOPE} AND fact_id IN ({marks})", (*self._bound, *some)
-            ):
-                yield int(number)
 
 
 def is_made(sql: MemoryDatabase) -> bool:
@@ -147,32 +176,31 @@ def is_made(sql: MemoryDatabase) -> bool:
     return sql.one(query, (sql.user, STEMMING)) is not None
 
 
-def make(sql: MemoryDatabase, facts: Iterable[Fact]) -> None:
-    """Make the user's index of all their active `facts`, inside a transaction."""
+def make(sql: MemoryDatabase, entries: Iterable[Entry]) -> None:
+    """Make the user's index of all their `entries`, inside a transaction."""
     for table in INDEX_TABLES:
         sql.run(f"DELETE FROM {table} WHERE user_id = ?", (sql.user,))
     sql.put("fact_index", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
-    for fact in facts:
-        _insert(sql, fact)
+    for entry in entries:
+        _insert(sql, entry)
 
 
-def index(sql: MemoryDatabase, fact: Fact) -> None:
-    """Bring the rows of a fact that was written up to date, inside the transaction that did."""
+def index(sql: MemoryDatabase, number: int, entry: Entry | None) -> None:
+    """Bring the rows of what was written up to date, inside the transaction that did."""
     if not is_made(sql):
         return
-    remove(sql, fact)
-    if fact.status == "active":
-        _insert(sql, fact)
+    remove(sql, number)
+    if entry is not None:
+        _insert(sql, entry)
 
 
-def _insert(sql: MemoryDatabase, fact: Fact) -> None:
-    held = entry(fact)
-    weights = {term: float(count) for term, count in Counter(held.terms).items()}
-    weights |= {term: KEYWORD for term in held.extra if term not in weights}
+def _insert(sql: MemoryDatabase, entry: Entry) -> None:
+    weights = {term: float(count) for term, count in Counter(entry.terms).items()}
+    weights |= {term: KEYWORD for term in entry.extra if term not in weights}
     if not weights:
         return
-    length = len(held.terms)
-    rows = [(sql.user, fact.project, term, fact.id, weight, length)
+    length = len(entry.terms)
+    rows = [(sql.user, entry.project, term, entry.number, weight, length)
             for term, weight in weights.items()]  # fmt: skip
     _insert_rows(sql, "fact_words (user_id, project_id, term, fact_id, weight, length)", rows)
     known = [(sql.user, term, root(term), len(term)) for term in weights]
@@ -181,7 +209,7 @@ def _insert(sql: MemoryDatabase, fact: Fact) -> None:
         "INSERT INTO fact_index (user_id, project_id, facts, words, stemming) "
         "VALUES (?, ?, 1, ?, '') ON CONFLICT (user_id, project_id) DO UPDATE SET "
         "facts = fact_index.facts + 1, words = fact_index.words + excluded.words",
-        (sql.user, fact.project, length),
+        (sql.user, entry.project, length),
     )
 
 
@@ -195,9 +223,20 @@ def _insert_rows(
         sql.run(f"INSERT INTO {into} VALUES {marks}{after}", [one for row in some for one in row])
 
 
-def remove(sql: MemoryDatabase, fact: Fact) -> None:
-    """Remove the rows of a fact, also of an index that is out of date."""
-    mine = (sql.user, fact.id)
+def remove_gone_lessons(sql: MemoryDatabase) -> None:
+    """Remove the rows of lessons that are not there any more."""
+    rows = sql.execute(
+        "SELECT DISTINCT fact_id FROM fact_words WHERE user_id = ? AND fact_id < 0 "
+        "AND NOT EXISTS (SELECT 1 FROM outcomes WHERE id = -fact_id)",
+        (sql.user,),
+    )
+    for (number,) in rows:
+        remove(sql, number)
+
+
+def remove(sql: MemoryDatabase, number: int) -> None:
+    """Remove the rows of a fact or lesson, also of an index that is out of date."""
+    mine = (sql.user, number)
     # Only what the index by fact holds: for the length too, SQLite would read all of the user's.
     rows = sql.execute(
         "SELECT term, project_id FROM fact_words WHERE user_id = ? AND fact_id = ?", mine
@@ -207,7 +246,7 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
     ((length,),) = sql.execute(
         "SELECT length FROM fact_words "
         "WHERE user_id = ? AND term = ? AND project_id = ? AND fact_id = ?",
-        (sql.user, *rows[0], fact.id),
+        (sql.user, *rows[0], number),
     )
     # By the whole key: for the user and the fact alone, SQLite 3.46 would read all of the user's.
     sql.run(

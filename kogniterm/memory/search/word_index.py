@@ -1,7 +1,7 @@
-"""The word index: BM25 over short facts, the same for SQLite and PostgreSQL.
+"""The word index: BM25 over facts and lessons, the same for SQLite and PostgreSQL.
 
-The words of facts are in tables of the database (`stored_words`), so that a hundred thousand are
-searched without loading them. Those of lessons, and of facts that have vectors, are in memory.
+The words are in tables of the database (`stored_words`), so that a hundred thousand facts are
+searched without loading them.
 
 Scoring is BM25 with Lucene's never negative idf, k1 = 0.9 and b = 0.4 (the values Anserini uses
 for short passages). A question word is a concept: its own stem counts fully, the stem in the
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
 
+from kogniterm.memory.search.stored_words import StoredWords, idf
 from kogniterm.text.language import (
     Language,
     Token,
@@ -31,15 +30,11 @@ from kogniterm.text.language import (
     tokens,
     translated_stems,
 )
-from kogniterm.text.ranking import BM25Index, idf
 
-K1 = 0.9
-B = 0.4
 RELATED = 0.35
 SAME_ROOT = 0.6
 TRANSLATED = 0.8
 NEAR_SPELLING = 0.6
-KEYWORD = 0.6
 ADJACENT = 0.15
 NAME = 2.5
 """Weights of what is not the word itself; `ADJACENT` is the part added for a kept word pair."""
@@ -49,113 +44,14 @@ _NAME = re.compile(r"(?<=[^.?!¿¡]\s)[^\W\d_a-z][^\W\d_]+")
 """A capitalised word that does not begin a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The indexed terms of a fact, in order, and further terms of less weight."""
-
-    terms: tuple[str, ...]
-    extra: tuple[str, ...] = ()
-
-
-class Postings(Protocol):
-    """The terms of facts, in memory or in the database."""
-
-    def __len__(self) -> int: ...
-
-    def known(self, fact_ids: Iterable[int]) -> list[int]: ...
-
-    def holding(self, term: str) -> int: ...
-
-    def weight(self, holding: int) -> float: ...
-
-    def impacts(self, term: str, only: Collection[int] | None = None) -> Mapping[int, float]: ...
-
-    def of_root(self, shared: str) -> Iterable[str]: ...
-
-    def shaped(self, first: str, length: int) -> Iterable[str]: ...
-
-    def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]: ...
-
-
-class WordsInMemory:
-    """Postings that are added and removed one by one."""
-
-    def __init__(self) -> None:
-        self._index = BM25Index(K1, B)
-        self._terms: dict[int, tuple[str, ...]] = {}
-        self._roots: defaultdict[str, set[str]] = defaultdict(set)
-        self._shapes: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def known(self, fact_ids: Iterable[int]) -> list[int]:
-        """Return those of `fact_ids` that are indexed."""
-        return [one for one in fact_ids if one in self._index]
-
-    def holding(self, term: str) -> int:
-        """Return the number of facts that hold `term`."""
-        return self._index.holding(term)
-
-    def weight(self, holding: int) -> float:
-        """Return the most that a term which `holding` facts hold can add to a score."""
-        return self._index.weight(holding)
-
-    def impacts(self, term: str, only: Collection[int] | None = None) -> Mapping[int, float]:
-        """Return the saturated frequency of `term`, 0 to 1, in each fact that holds it."""
-        impacts = self._index.impacts(term)
-        if only is not None and len(only) < len(impacts):
-            return {one: impacts[one] for one in only if one in impacts}
-        return impacts
-
-    def of_root(self, shared: str) -> Iterable[str]:
-        """Return the terms with the root `shared`."""
-        return self._roots.get(shared, ())
-
-    def shaped(self, first: str, length: int) -> Iterable[str]:
-        """Return the terms of `length` characters that begin with `first`."""
-        return self._shapes.get((first, length), ())
-
-    def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        """Return the terms of facts, in order."""
-        return {one: self._terms[one] for one in fact_ids}
-
-    def add(self, fact_id: int, entry: Entry) -> None:
-        """Index a fact, or index it again."""
-        self.remove(fact_id)
-        self._terms[fact_id] = entry.terms
-        frequencies = {term: float(count) for term, count in Counter(entry.terms).items()}
-        for term in entry.extra:
-            frequencies[term] = frequencies.get(term, 0.0) + KEYWORD
-        for term in self._index.add(fact_id, frequencies, len(entry.terms)):
-            self._roots[root(term)].add(term)
-            self._shapes[term[0], len(term)].add(term)
-
-    def remove(self, fact_id: int) -> None:
-        """Remove a fact; unknown ids are ignored."""
-        self._terms.pop(fact_id, None)
-        for term in self._index.remove(fact_id):
-            self._roots[root(term)].discard(term)
-            self._shapes[term[0], len(term)].discard(term)
-
-
 class WordIndex:
     """Finds facts by words. Not thread-safe; its owner serialises access."""
 
-    def __init__(self, postings: Postings | None = None) -> None:
-        self._own = WordsInMemory()
-        self._index: Postings = postings if postings is not None else self._own
+    def __init__(self, words: StoredWords) -> None:
+        self._index = words
 
     def __len__(self) -> int:
         return len(self._index)
-
-    def add(self, fact_id: int, entry: Entry) -> None:
-        """Index a fact in memory, or index it again."""
-        self._own.add(fact_id, entry)
-
-    def remove(self, fact_id: int) -> None:
-        """Remove a fact from memory; unknown ids are ignored."""
-        self._own.remove(fact_id)
 
     def search(
         self, question: str, pool: int | None = None, also: Sequence[int] = ()
@@ -181,7 +77,7 @@ class WordIndex:
         weighed += [(self._rarities({term: 1.0}), 1.0) for term in self._joined(question, spoken)]
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
-        scores = dict.fromkeys(self._index.known(also), 0.0)
+        scores = dict.fromkeys(also, 0.0)
         for rarities, boost in weighed:
             only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
             ahead -= boost * max(rarities.values(), default=0.0)

@@ -14,8 +14,9 @@ table of tasks was solved with were found with these.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,6 @@ from pathlib import Path
 
 from kogniterm.storage.folders import write_private
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain, without_ending
-from kogniterm.text.ranking import BM25Index
 
 _EXAMPLES = Path(__file__).with_name("examples")
 _K1 = 1.2
@@ -130,30 +130,30 @@ class Bank:
         self.examples: Sequence[Example] = tuple(
             example for example in examples if example.language == language
         )
-        self._index = BM25Index(_K1, _B)
-        self._actions: list[set[str]] = []
-        for number, example in enumerate(self.examples):
-            counts = Counter(words_of(example.request, language))
-            self._index.add(number, counts, counts.total())
-            self._actions.append(_actions(counts))
+        counted = [Counter(words_of(example.request, language)) for example in self.examples]
+        self._actions = [_actions(counts) for counts in counted]
+        average = sum(counts.total() for counts in counted) / max(len(counted), 1) or 1.0
+        self._impacts: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        for number, counts in enumerate(counted):
+            slope = _K1 * (1 - _B + _B * counts.total() / average)
+            for word, count in counts.items():
+                self._impacts[word][number] = count * (_K1 + 1) / (count + slope)
 
     def known(self, text: str) -> float:
         """Return the share of the words of `text` that some example holds; 1 of no words."""
         words = [word for word in words_of(text, self.language) if not word.startswith("=")]
-        return sum(map(self._is_held, words)) / len(words) if words else 1.0
-
-    def _is_held(self, word: str) -> bool:
-        return self._index.holding(word) > 0
+        return sum(word in self._impacts for word in words) / len(words) if words else 1.0
 
     def scores(self, request: str) -> list[float]:
         """Return the score of each example; halved when it is about another action."""
         words = dict.fromkeys(words_of(request, self.language))
         scores = [0.0] * len(self.examples)
-        for word in filter(self._is_held, words):
-            holding = min(max(self._index.holding(word), _FEWEST), len(scores))
-            weight = self._index.weight(holding) * (_ACTION_WEIGHT if word[0] == _ACTION else 1.0)
-            for number, impact in self._index.impacts(word).items():
-                scores[number] += weight * impact
+        for word in filter(self._impacts.__contains__, words):
+            impacts = self._impacts[word]
+            holding = min(max(len(impacts), _FEWEST), len(scores))
+            weight = math.log(1 + (len(scores) - holding + 0.5) / (holding + 0.5))
+            for number, impact in impacts.items():
+                scores[number] += weight * impact * (_ACTION_WEIGHT if word[0] == _ACTION else 1.0)
         actions = _actions(words)
         for number, others in enumerate(self._actions):
             if actions and others and not actions & others:

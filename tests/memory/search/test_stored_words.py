@@ -1,25 +1,33 @@
-"""The words of facts in the database: the same ranking as in memory, and nothing left behind."""
+"""The words of facts and lessons in the database: one ranking, and nothing left behind."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from benchmarks.memory import SET, read_set
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.memory_database import INDEX_TABLES
+from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
 from kogniterm.memory.recall import recall
 from kogniterm.memory.search import stored_words
-from kogniterm.memory.search.stored_words import StoredWords, entry
-from kogniterm.memory.search.word_index import WordIndex
+from kogniterm.memory.search.stored_words import Entry, StoredWords
+from kogniterm.memory.search.word_index import ADJACENT, WordIndex
 from kogniterm.text.language import stems_of
 from tests.memory.conftest import OpenMemory
+from tests.support.programs import needs
 from tests.support.statements import noted_statements
 
-STEMS = ("1", "1de2066fbb347950")
+STEMS = ("2", "1de2066fbb347950")
 
 
 def rows_of(memory: Memory, *fact_ids: int) -> int:
@@ -32,21 +40,156 @@ def terms(memory: Memory) -> set[str]:
     return {term for (term,) in memory.sql.execute("SELECT term FROM fact_terms")}
 
 
-def test_the_database_ranks_as_memory_does(memory: Memory) -> None:
-    facts, questions = read_set(SET)
-    with memory.repository.transaction():
-        for text in facts.values():
-            memory.add(text)
-    memory.search("anything", 1)
-    stored = StoredWords(memory.sql, memory.project)
-    stored.refresh()
-    in_database, in_memory = WordIndex(stored), WordIndex()
-    for fact in memory.facts("active"):
-        in_memory.add(fact.id, entry(fact))
-    assert len(in_database) == len(in_memory)
-    for _, question in questions[:60]:
-        own, other = in_database.search(question, 20), in_memory.search(question, 20)
-        assert sorted(own.values()) == pytest.approx(sorted(other.values())), question
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[MemoryDatabase]:
+    with closing(MemoryDatabase(tmp_path, "ana")) as database:
+        yield database
+
+
+def indexed(database: MemoryDatabase, entries: Iterable[Entry]) -> WordIndex:
+    """Return the index of `entries` alone, whose terms are their texts."""
+    made = tuple(entries)
+    with database.transaction():
+        stored_words.make(database, made)
+    texts = {one.number: " ".join(one.terms) for one in made}
+    words = StoredWords(database, ("", "shop"), texts)
+    words.refresh()
+    return WordIndex(words)
+
+
+in_one_database = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""For examples that each make the whole index again."""
+
+
+def test_bm25_by_hand(database: MemoryDatabase) -> None:
+    """Two facts of equal length: f / (f + k1) of a term, idf = ln(1 + 1.5 / 1.5)."""
+    facts = [Entry(1, "shop", ("alpha", "beta")), Entry(2, "", ("beta", "beta"))]
+    with database.transaction():
+        stored_words.make(database, facts)
+    words = StoredWords(database, ("", "shop"))
+    words.refresh()
+    assert words.impacts("alpha") == {1: pytest.approx(1 / 1.9)}
+    assert words.impacts("beta")[2] == pytest.approx(2 / 2.9)
+    assert words.weight(words.holding("alpha")) == pytest.approx(math.log(2) * 1.9)
+    stored_words.remove(database, 1)
+    words.refresh()
+    assert (len(words), words.holding("alpha"), words.impacts("alpha")) == (1, 0, {})
+
+
+@in_one_database
+@given(text=st.text(max_size=60))
+def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) -> None:
+    terms = stems_of(text)
+    assert all(term == term.strip() and term for term in terms)
+    assert not any(" " in term or "|" in term for term in terms)
+    index = indexed(database, [Entry(1, "shop", tuple(terms))])
+    stored_words.index(database, 1, Entry(1, "shop", tuple(terms)))
+    assert len(index) == bool(terms)
+    assert set(index.search(text)) <= {1}
+    if terms:
+        assert 1 in index.search(text)
+    stored_words.remove(database, 1)
+    for table in INDEX_TABLES[:2]:
+        assert database.execute(f"SELECT * FROM {table}") == []
+
+
+@in_one_database
+@given(steps=st.lists(st.tuples(st.integers(1, 8), st.text("abc ", max_size=12)), max_size=25))
+def test_the_index_after_changes_is_the_index_made_anew(
+    database: MemoryDatabase, steps: list[tuple[int, str]]
+) -> None:
+    final: dict[int, Entry] = {}
+    indexed(database, [])
+    with database.transaction():
+        for number, text in steps:
+            if text.startswith("a"):
+                stored_words.index(database, number, None)
+                final.pop(number, None)
+            else:
+                final[number] = Entry(number, "shop", tuple(text.split()))
+                stored_words.index(database, number, final[number])
+    tables = ("fact_words", "fact_terms", "(SELECT * FROM fact_index WHERE facts > 0)")
+    changed = [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
+    indexed(database, final.values())
+    assert changed == [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
+
+
+@in_one_database
+@given(
+    texts=st.lists(st.text("abcde ", min_size=3, max_size=14), min_size=1, max_size=60),
+    question=st.text("abcde ", min_size=3, max_size=14),
+    pool=st.integers(1, 20),
+)
+def test_taking_the_short_way_finds_the_same_best(
+    database: MemoryDatabase, texts: list[str], question: str, pool: int
+) -> None:
+    index = indexed(
+        database,
+        (Entry(number, "shop", tuple(text.split())) for number, text in enumerate(texts)),
+    )
+    full, quick = index.search(question), index.search(question, pool)
+    best = sorted(full.values(), reverse=True)[:pool]
+    assert sorted(quick.values(), reverse=True)[: len(best)] == pytest.approx(best)
+    if not len(index):
+        return
+    also = list(range(len(texts)))[::3]
+    asked = index.search(question, pool, also)
+    adjacent = 1 + 2 * ADJACENT
+    for number in also:
+        assert asked[number] <= full.get(number, 0.0) * adjacent + 1e-9
+        assert asked[number] >= full.get(number, 0.0) / adjacent - 1e-9
+
+
+def test_words_of_lessons_stay_apart_and_go_with_them(memory: Memory) -> None:
+    memory.add("The zebra printer stands on the third floor")
+    memory.learnings.record("feed the axolotl in the tank", "feeder --now", ok=True)
+    assert [one.task for one in memory.learnings.similar("feed the axolotl")]
+    memory.learnings.record("wash the quokka in the tank", "washer", ok=True)
+    assert {"axolotl", "feeder", "quokka"} <= terms(memory)
+    assert memory.search("axolotl", 5) == []
+    assert memory.learnings.similar("zebra printer") == []
+    edited = memory.learnings.edit(memory.learnings.all()[0], "Use the dosing pump")
+    assert memory.learnings.similar("feed with the dosing pump") == [edited]
+    for lesson in memory.learnings.all():
+        memory.forgetter.carry_out(memory.forgetter.requested(lesson.label))
+    assert not {"axolotl", "feeder", "quokka", "dos", "pump"} & terms(memory)
+    assert "zebra" in terms(memory)
+
+
+def test_lessons_of_an_index_that_is_made_again_are_found(open_here: OpenMemory) -> None:
+    first = open_here()
+    first.learnings.record("feed the axolotl", "feeder --now", ok=True)
+    found = first.learnings.similar("feed the axolotl")
+    with first.sql.transaction():
+        first.sql.run("UPDATE fact_index SET stemming = 'older'")
+        first.sql.run("DELETE FROM fact_words")
+    assert open_here().learnings.similar("feed the axolotl") == found != []
+    assert open_here(project="another").learnings.similar("feed the axolotl") == []
+
+
+READ_ONLY = """
+import sys
+from kogniterm.memory import open_memory
+
+with open_memory(sys.argv[1], user="ana", project="shop") as memory:
+    assert memory.sql.read_only
+    print(memory.search("which printer", 1)[0].text)
+    print(memory.learnings.similar("feed the axolotl")[0].task)
+"""
+
+
+@needs("bwrap")
+def test_a_file_that_cannot_be_written_is_searched_without_an_index(tmp_path: Path) -> None:
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        memory.add("The zebra printer stands on the third floor")
+        memory.learnings.record("feed the axolotl", "feeder --now", ok=True)
+        assert not stored_words.is_made(memory.sql)
+    mount = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", str(tmp_path), str(tmp_path))
+    done = subprocess.run(
+        [*mount, sys.executable, "-B", "-c", READ_ONLY, str(tmp_path)],
+        cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "The zebra printer stands on the third floor\nfeed the axolotl\n"
 
 
 def test_words_go_with_their_fact(memory: Memory) -> None:
