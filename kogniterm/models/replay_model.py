@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,23 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def recorded_model(name: str) -> ModelInfo:
-    """Return what a replay needs to know of the recorded model called `name`.
-
-    Its window is larger than any: a replay shortens no history that was not shortened. Which
-    model saw an image is not recorded, so every recorded image is accepted.
-    """
-    provider = name.partition(":")[0]
-    return ModelInfo(
-        name,
-        provider,
-        1_000_000,
-        100_000,
-        one_command=provider == "local",
-        images=ANY_IMAGES,
-    )
-
-
 class ReplayModel:
     """Gives recorded replies, to each caller its own in order; `path` is named in errors.
 
@@ -49,8 +31,11 @@ class ReplayModel:
     """
 
     def __init__(self, recording: Recording, path: Path, *, compare: bool = True) -> None:
-        self.info = replace(
-            recorded_model(recording.model), name=f"replay:{path}", provider="replay"
+        # The window is larger than any: a replay shortens no history that was not shortened. Which
+        # model saw an image is not recorded, so every recorded image is accepted.
+        local = recording.model.partition(":")[0] == "local"
+        self.info = ModelInfo(
+            f"replay:{path}", "replay", 1_000_000, 100_000, one_command=local, images=ANY_IMAGES
         )
         self._left = list(enumerate(recording.calls, 1))
         self._calls = len(recording.calls)
