@@ -443,3 +443,25 @@ replies:
     status, report = replayed(forge, flow, "last", "--live")
     assert (status, report["divergence"]) == (0, None)
     assert list(flow.folder.iterdir()) == []
+
+
+async def test_a_live_replay_edits_nothing_outside_its_copy(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    script = """
+replies:
+  - calls: [{tool: write_file, arguments: {path: link/made, content: written}}]
+  - calls: [{tool: write_file, arguments: {path: ../made, content: written}}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes, yes])
+    other, made = flow.folder.parent / "other", flow.folder.parent / "made"
+    other.mkdir()
+    (flow.folder / "link").symlink_to(other)
+    await flow.run()
+    flow.close()
+    (other / "made").unlink()
+    made.unlink()
+    status, report = replayed(forge, flow, "last", "--live")
+    assert (status, report["divergence"]["kind"]) == (1, "outcome")
+    assert (list(other.iterdir()), made.exists()) == ([], False)
