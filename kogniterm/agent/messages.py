@@ -135,15 +135,6 @@ def human_content(text: str, images: Sequence[ImageBlock]) -> HumanMessage:
     return HumanMessage([{"type": "text", "text": text}, *map(dict, images)])
 
 
-def words_and_images(message: BaseMessage) -> tuple[str, tuple[ImageBlock, ...]]:
-    """Take a user's message apart again: its words, and every block behind them."""
-    if isinstance(message.content, str):
-        return message.content, ()
-    words, *rest = message.content
-    text = words if isinstance(words, str) else str(words.get("text", ""))
-    return text, tuple(block for block in rest if isinstance(block, dict))
-
-
 def _is_image(block: ImageBlock) -> bool:
     return block.get("type") == "image" and "base64" in block
 

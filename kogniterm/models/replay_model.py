@@ -8,8 +8,7 @@ in order and logs at which call the new session first differs from the recorded 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,43 +23,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def recorded_model(name: str) -> ModelInfo:
-    """Return what a replay needs to know of the recorded model called `name`.
-
-    Its window is larger than any: a replay shortens no history that was not shortened. Which
-    model saw an image is not recorded, so every recorded image is accepted.
-    """
-    provider = name.partition(":")[0]
-    return ModelInfo(
-        name,
-        provider,
-        1_000_000,
-        100_000,
-        one_command=provider == "local",
-        images=ANY_IMAGES,
-    )
-
-
 class ReplayModel:
     """Gives recorded replies, to each caller its own in order; `path` is named in errors.
 
     A run that differs goes on all the same: times and paths differ between machines, and the rest
-    of the session is still worth seeing.
+    of the session is still worth seeing. With `compare` the log names the first call that differs.
     """
 
-    def __init__(self, recording: Recording, path: Path) -> None:
-        self.info = replace(
-            recorded_model(recording.model), name=f"replay:{path}", provider="replay"
+    def __init__(self, recording: Recording, path: Path, *, compare: bool = True) -> None:
+        # The window is larger than any: a replay shortens no history that was not shortened. Which
+        # model saw an image is not recorded, so every recorded image is accepted.
+        local = recording.model.partition(":")[0] == "local"
+        self.info = ModelInfo(
+            f"replay:{path}", "replay", 1_000_000, 100_000, one_command=local, images=ANY_IMAGES
         )
         self._left = list(enumerate(recording.calls, 1))
         self._calls = len(recording.calls)
         self._path = path
-        self._differs = False
+        self._compare = compare
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         number, call = self._next(request)
-        if not self._differs and (place := _difference(call.heard, request.messages)):
-            self._differs = True
+        if self._compare and (place := _difference(call.heard, request.messages)):
+            self._compare = False
             log.warning("the replay of %s differs: call %d, %s", self._path, number, place)
         if call.failure is not None:
             raise ModelError(call.failure.template, **dict(call.failure.values))
@@ -68,6 +53,10 @@ class ReplayModel:
         if call.reply.text:
             yield AnswerDelta(call.reply.text)
         yield Reply(call.reply, call.usage)
+
+    def waiting(self, asker: str) -> Iterator[RecordedCall]:
+        """Yield the calls of an agent, or of a purpose of `ASIDE`, that were not made yet."""
+        return (call for _, call in self._left if call.asker == asker)
 
     def _next(self, request: ModelRequest) -> tuple[int, RecordedCall]:
         """Return the caller's next recorded call. Raises `ModelError` when there is none."""

@@ -117,7 +117,7 @@ class Runner:
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
     note_left: Callable[[str], object] = lambda request_id: None
     hosts: HostCommands | None = None
-    """Runs commands on other machines; None in a replay, whose tools tell what was recorded."""
+    """Runs commands on other machines; None in a replay, which copies such turns."""
     command_timeout: float | None = None
     env_hash: str = ""
     of_skill: Callable[[str, str], bool] = lambda command, cwd: False
@@ -229,7 +229,7 @@ class Runner:
         """
         journal, sink, request = self.journal, io.sink, run.request
         by = self.stopping.by
-        if result.ended == "stopped" and by not in ("", *result.notes):  # noted if replayed
+        if result.ended == "stopped" and by:
             result = replace(result, notes=(by, *result.notes))
         result = self._redact_result(result)
         ask = can_ask and request.refusal is None

@@ -30,6 +30,7 @@ from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
 from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
+from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_context
@@ -47,7 +48,7 @@ from kogniterm.runtime.turn_end import (
 )
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_limits import limit_that_ends
-from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
+from kogniterm.runtime.turn_ports import SessionModes, TurnIO, relay
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import InputReceived, NodeRan
@@ -62,7 +63,7 @@ class TurnServices:
     journal: TurnJournal
     gate: Gate
     runner: Runner
-    context: ContextPort
+    context: ContextService
     modes: SessionModes
     budget: Budget
     beside: SideBySide | None = None

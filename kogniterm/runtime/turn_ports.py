@@ -1,6 +1,6 @@
 """The objects a turn gets besides its journal: its driver, its modes, and ports of its services.
 
-A live session and a replay put different objects behind `PolicyPort` and `ContextPort`.
+A live session and a replay put different objects behind `PolicyPort` and `ToolRules`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,12 @@ from kogniterm.types import (
     RuleTrace,
     ToolRan,
     UserAnswers,
-    UserInput,
     Verdict,
     WebAnswer,
     events,
 )
 
 if TYPE_CHECKING:
-    from kogniterm.agent.graph_state import ThinkContext
     from kogniterm.agent.messages import ImageBlock
     from kogniterm.execution.sandbox.confinement import Sandbox
     from kogniterm.runtime.services.sandbox_service import SandboxFindings
@@ -388,16 +386,3 @@ class Attached:
     images: tuple[ImageBlock, ...] = ()
     notices: tuple[Phrase, ...] = ()
     news: tuple[Phrase, ...] = ()
-
-
-class ContextPort(Protocol):
-    """Builds what goes into the model's calls."""
-
-    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
-        """Return the content of attached files and the memories for this input, as data."""
-
-    async def make_room(self, io: TurnIO, count: TurnCount) -> None:
-        """Compact the history when it nears the model's window."""
-
-    def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
-        """Return the ports of one graph invocation."""

@@ -8,8 +8,8 @@ replay feeds these to the same graph and runtime in the same order.
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
@@ -32,11 +32,11 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.types import ActionRequest, Decision, NodeUpdate, Phrase, Plan, Usage, events
+from kogniterm.types import ActionRequest, Decision, NodeUpdate, Phrase, events
 from kogniterm.types.turn_values import RECIPE_NODE
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+    from langchain_core.messages import AIMessage, ToolMessage
 
 _COMPARED = (
     InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, Compacted, TurnEnded,
@@ -183,73 +183,88 @@ UNUSABLE = "(Your reply could not be used:"
 
 
 @dataclass(slots=True)
-class Voice:
-    """The model's replies to one agent in a turn.
+class PastCall:
+    """A tool call of a recorded turn, and what came of it, each queue in the order of its use.
 
-    `replies` holds None for an empty reply, each with its usage. `said` is the user's input before
-    each step, `instructions` what was given of folders then. `stop` is why the agent was stopped
-    before its next model call, `error` how that call failed.
+    `answer` is its result where it was answered inside the graph. `taken` is set once a replay has
+    used the call: parallel sub-agents may make the same one.
     """
 
-    replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
-    stop: Phrase | None = None
-    error: Phrase | None = None
-    said: deque[list[str]] = field(default_factory=deque)
-    instructions: deque[list[BaseMessage]] = field(default_factory=deque)
-    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def say(self, message: AIMessage | None) -> None:
-        """Add a reply."""
-        self.replies.append((message, Usage(calls=1)))
-        for call in message.tool_calls if message is not None else ():
-            self.calls[str(call["id"])] = call["args"]
-
-
-@dataclass(slots=True)
-class Answered:
-    """A tool call that was answered inside the graph: its arguments and its result."""
-
+    tool: str
     arguments: Mapping[str, Any]
-    message: ToolMessage
-
-
-@dataclass(slots=True)
-class Shortened:
-    """A compaction, with the numbers of main-agent replies and of outcomes before it."""
-
-    replies: int
-    outcomes: int
-    body: Compacted
+    request: ActionRequest | None = None
+    answer: ToolMessage | None = None
+    judged: deque[Judged] = field(default_factory=deque)
+    decided: deque[Decided] = field(default_factory=deque)
+    outcomes: deque[Outcome] = field(default_factory=deque)
+    taken: bool = False
 
 
 @dataclass(slots=True)
 class TurnRecording:
-    """One turn, each queue in the order of its use.
+    """One turn: its records, and its tool calls by their IDs.
 
-    `voices` are by agent, with the main one under the empty name. `judged`, `decided` and
-    `outcomes` are by the ID of the call that they are about; `calls` has it for each request.
-    `inside` and `proposed` are by tool; parallel sub-agents ask for them in any order. `withheld`
-    are the files for which approved requests were not started, by request.
+    `stops` says why agents were stopped before their next model call; the main one has the empty
+    name. `withheld` are the files for which approved requests were not started, by request.
     """
 
     given: InputReceived
-    plan: Plan | None = None
     plan_mode: str = ""
     mode: str = ""
-    voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
-    compactions: deque[Shortened] = field(default_factory=deque)
-    calls: dict[str, str] = field(default_factory=dict)
-    judged: dict[str, deque[Judged]] = field(default_factory=lambda: defaultdict(deque))
-    decided: dict[str, deque[Decided]] = field(default_factory=lambda: defaultdict(deque))
-    outcomes: dict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
-    inside: dict[str, list[Answered]] = field(default_factory=lambda: defaultdict(list))
-    proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
+    records: list[Record] = field(default_factory=list)
+    calls: dict[str, PastCall] = field(default_factory=dict)
+    stops: dict[str, Phrase] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
-    settled: int = 0
+    _calls_of: dict[str, str] = field(default_factory=dict)
 
-    def call_of(self, request_id: str) -> str:
-        """Return the ID of the call behind a request."""
-        return self.calls.get(request_id, "")
+    @property
+    def plan(self) -> NodeRan | None:
+        """Return the record of the plan that the user gave with the input, or None."""
+        body = self.records[1].body if len(self.records) > 1 else None
+        if not isinstance(body, NodeRan) or body.update.node not in THINKING:
+            return None
+        return body if body.update.plan is not None and not body.update.messages else None
+
+    def take(self, record: Record, started: Collection[str]) -> None:
+        """Add a record; an outcome whose request is not among `started` followed from others."""
+        self.records.append(record)
+        match record.body:
+            case NodeRan(update=update):
+                self._take_node(update)
+            case Requested(request=request):
+                self._calls_of[request.id] = request.call_id
+            case Judged(request_id=key) as judged:
+                self._call_of(key).judged.append(judged)
+            case Decided(request_id=key, decision=made) as decided if not _automatic(made):
+                self._call_of(key).decided.append(decided)
+            case Outcome(request_id=key) as outcome if key in started:
+                self._call_of(key).outcomes.append(outcome)
+            case Outcome(request_id=key, message=message):
+                if changed := CHANGED.match(message.text):
+                    self.withheld[key] = changed["file"]
+            case _:
+                pass
+
+    def _take_node(self, update: NodeUpdate) -> None:
+        for message in update.messages:
+            if message.type == "ai":
+                for call in cast("AIMessage", message).tool_calls:
+                    self.calls[str(call["id"])] = PastCall(call["name"], call["args"])
+            elif message.type == "tool":
+                answer = cast("ToolMessage", message)
+                self.call(answer.tool_call_id).answer = answer
+        for request in update.pending:
+            self._calls_of[request.id] = request.call_id
+            self.call(request.call_id).request = request
+        if update.node in THINKING and update.failure is not None:
+            self.stops[update.agent] = update.failure
+
+    def call(self, call_id: str) -> PastCall:
+        """Return the call with this ID; an empty one where its record is damaged."""
+        return self.calls.setdefault(call_id, PastCall("", {}))
+
+    def _call_of(self, request_id: str) -> PastCall:
+        return self.call(self._calls_of.get(request_id, ""))
 
 
 @dataclass(slots=True)
@@ -294,10 +309,9 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
             if isinstance(body, between) or (copied and isinstance(body, _COMPARED)):
                 recording.parts.append(body)
             copied = copied and not isinstance(body, TurnEnded)
-        elif isinstance(body, TurnEnded):
-            turn = None
-        else:
-            _take(turn, body, started)
+        if turn is not None:
+            turn.take(record, started)
+            turn = None if isinstance(body, TurnEnded) else turn
     return recording
 
 
@@ -333,74 +347,6 @@ def _automatic(decision: Decision) -> bool:
     """Return whether nobody was asked for `decision`."""
     by = decision.by
     return by in ("policy", events.BY_KOGNITERM, events.BY_HOOK) or by.startswith("lease ")
-
-
-def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
-    match body:
-        case NodeRan():
-            _take_node(turn, body)
-        case Requested(request=request):
-            turn.calls[request.id] = request.call_id
-        case Judged():
-            turn.judged[turn.call_of(body.request_id)].append(body)
-        case Decided(decision=made) if not _automatic(made):
-            turn.decided[turn.call_of(body.request_id)].append(body)
-        case Outcome():
-            turn.settled += 1
-            if body.request_id in started:
-                turn.outcomes[turn.call_of(body.request_id)].append(body)
-            elif changed := CHANGED.match(body.message.text):
-                turn.withheld[body.request_id] = changed["file"]
-        case Compacted():
-            said = len(turn.voices[""].replies)
-            turn.compactions.append(Shortened(said, turn.settled, body))
-        case _:
-            pass
-
-
-def _take_node(turn: TurnRecording, body: NodeRan) -> None:
-    update = body.update
-    for request in update.pending:
-        turn.proposed[request.tool].append(request)
-        turn.calls[request.id] = request.call_id
-    if update.node in THINKING and update.plan is not None and not update.messages:
-        turn.plan = update.plan  # given by the user with the input
-        return
-    voice = turn.voices[update.agent]
-    if update.node in THINKING:
-        _take_thought(turn, voice, update)
-        return
-    voice.error = update.failure or voice.error
-    for message in update.messages:
-        if message.type == "tool":
-            answer = cast("ToolMessage", message)
-            arguments = voice.calls.get(answer.tool_call_id, {})
-            turn.inside[str(answer.name)].append(Answered(arguments, answer))
-
-
-def _take_thought(turn: TurnRecording, voice: Voice, update: NodeUpdate) -> None:
-    from langchain_core.messages import AIMessage, HumanMessage
-
-    said: list[str] = []
-    instructions: list[BaseMessage] = []
-    last: BaseMessage | None = None
-    for message in update.messages:
-        if isinstance(message, AIMessage):
-            voice.say(message)
-        elif isinstance(message, HumanMessage):
-            if NESTED in message.additional_kwargs:
-                instructions.append(message)
-            elif message.text.startswith(UNUSABLE):
-                if not isinstance(last, AIMessage):
-                    voice.say(None)
-            elif "\n" in message.text and message.text.startswith("(Meanwhile"):
-                said.append(message.text.partition("\n")[2])
-        last = message
-    if voice.replies:
-        voice.replies[-1] = (voice.replies[-1][0], update.usage)
-    voice.stop = update.failure
-    voice.said.append(said)
-    voice.instructions.append(instructions)
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:

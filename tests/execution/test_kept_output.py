@@ -1,4 +1,4 @@
-"""Kept output: pages, searches, quota and age; and answers from recordings."""
+"""Kept output: pages, searches, quota and age."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import ExecutionError, ToolError
+from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
-from kogniterm.execution.scripted_executor import ScriptedExecutor
 from kogniterm.tools.file_tools import read_file
-from kogniterm.types import CommandResult
-from tests.support.executing import Sink
 
 
 @pytest.fixture
@@ -75,27 +72,3 @@ def test_age_and_running_commands(tmp_path: Path) -> None:
     assert OutputStore(tmp_path, quota_bytes=0, max_age=3600).prune() == 100
     assert not old.parent.exists()
     assert fresh.exists()
-
-
-def recorded(command: str, text: str, cwd: str = "/") -> CommandResult:
-    return CommandResult(command, "exited", 0, text, 0.1, cwd)
-
-
-def test_a_recording_answers_in_order() -> None:
-    executor = ScriptedExecutor([recorded("ls", "a", "/x"), recorded("pwd", "/x", "/x")])
-    sink = Sink()
-    assert executor.run("ls", sink=sink).text == "a"
-    assert (executor.cwd, sink.data, sink.waits) == ("/x", b"a", [])
-    with pytest.raises(ExecutionError, match="expects 'pwd'"):
-        executor.run("whoami")
-    executor.close()
-    with pytest.raises(ExecutionError, match="closed"):
-        executor.run("pwd")
-
-
-def test_a_recording_that_is_over_says_so() -> None:
-    executor = ScriptedExecutor([])
-    executor.stop()
-    assert executor.jobs() == ()
-    with pytest.raises(ExecutionError, match="no result"):
-        executor.run("ls")

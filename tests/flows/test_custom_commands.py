@@ -183,7 +183,7 @@ async def test_an_unknown_outcome_gives_it_up_unless_the_user_wants_it_again(
         assert "State of it" in flow.shown[1]
 
 
-async def test_a_turn_with_commands_can_be_replayed(commanded: MakeFlow, forge: Forge) -> None:
+async def test_a_replay_copies_a_turn_with_commands(commanded: MakeFlow, forge: Forge) -> None:
     flow = commanded("replies: [{text: Judged.}, {text: Later.}]", decisions=[yes, yes])
     await flow.run(called(flow, "/review it"))
     await flow.run("go on")

@@ -105,7 +105,7 @@ async def test_a_turn_that_was_killed_goes_on(keeping: MakeFlow, forge: Forge, p
     assert flow.shown[-1] == "Milk is noted."
 
 
-async def test_turns_with_it_can_be_replayed(keeping: MakeFlow, forge: Forge) -> None:
+async def test_a_replay_copies_turns_of_a_called_agent(keeping: MakeFlow, forge: Forge) -> None:
     flow = keeping(SCRIPT, decisions=[yes, yes])
     await flow.run(called(flow, "@keeper write milk"))
     await flow.run("hand it over")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from kogniterm.sessions.journal.codec import new_row
-from kogniterm.sessions.records import Compacted, Outcome
+from kogniterm.sessions.records import Compacted, NodeRan, Outcome, RecordBody
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start, start_run
+from tests.flows.test_hooks import hook, own
 from tests.support.forge import Forge
 
 STEPS = """
@@ -74,7 +77,7 @@ async def test_a_live_replay_runs_in_a_copy(make_flow: MakeFlow, forge: Forge) -
     assert "other" in str(found["replayed"])
 
 
-async def test_refusals_edits_and_interrupts_play_the_same(
+async def test_refusals_and_edits_play_the_same_before_an_interrupted_turn(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     flow = make_flow(
@@ -127,7 +130,7 @@ replies:
 
 
 @pytest.mark.parametrize("point", ["after-intent", "before-decision", "after-outcome"])
-async def test_a_crash_is_played_as_the_crash_it_was(
+async def test_a_turn_that_crashed_is_taken_from_the_record(
     make_flow: MakeFlow, forge: Forge, point: str
 ) -> None:
     flow = make_flow("replies: [{run: echo a, purpose: Go}, {text: Done.}]")
@@ -183,7 +186,7 @@ async def test_sub_agents_play_the_same(make_flow: MakeFlow, forge: Forge) -> No
     assert not (flow.folder / "notes").exists()
 
 
-async def test_sub_agents_that_were_stopped_play_the_same(
+async def test_a_turn_whose_sub_agents_were_stopped_is_taken_from_the_record(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     script = """
@@ -207,7 +210,7 @@ replies:
     assert (status, report["divergence"], report["turns"]) == (0, None, 2)
 
 
-async def test_a_stop_while_one_still_thinks_and_another_has_ended_plays_the_same(
+async def test_a_turn_stopped_while_one_still_thinks_is_taken_from_the_record(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     script = """
@@ -232,7 +235,7 @@ replies:
 
 
 @pytest.mark.parametrize("point", ["after-intent:2", "before-decision:2", "after-node:3"])
-async def test_a_kill_in_a_sub_agent_is_played_as_the_kill_it_was(
+async def test_a_turn_killed_in_a_sub_agent_is_taken_from_the_record(
     make_flow: MakeFlow, forge: Forge, point: str
 ) -> None:
     script = """
@@ -296,30 +299,169 @@ async def test_a_bug_report_can_be_replayed(make_flow: MakeFlow, forge: Forge) -
     assert (status, found["divergence"]) == (0, None)
 
 
-async def test_a_changed_record_is_where_the_run_differs(
-    make_flow: MakeFlow, forge: Forge, tmp_path: Path
-) -> None:
-    flow = await recorded(make_flow)
+def change(flow: Flow, change_of: Callable[[RecordBody], RecordBody | None]) -> None:
+    """Write another body in place of the first record of the last session that is changed."""
     session = flow.open("last")
     rows = list(session.journal.records())
-    place = next(
-        at
-        for at, record in enumerate(rows)
-        if isinstance(record.body, Outcome) and record.body.result is not None
-    )
-    body = rows[place].body
-    assert isinstance(body, Outcome)
-    assert body.result is not None
-    changed = replace(body, result=replace(body.result, exit_code=9))
-    row = new_row(changed, rows[place].seq - 1, rows[place].time, rows[place].previous)
+    at, body = next((at, new) for at, row in enumerate(rows) if (new := change_of(row.body)))
+    row = new_row(body, rows[at].seq - 1, rows[at].time, rows[at].previous)
     session.archive.store.database.execute(
         "UPDATE records SET payload = ?, salt = ?, hash = ? WHERE session_id = ? AND seq = ?",
-        (row.payload, row.salt, row.hash, session.id, rows[place].seq),
+        (row.payload, row.salt, row.hash, session.id, rows[at].seq),
     )
     flow.close()
+
+
+async def test_a_changed_record_is_where_the_run_differs(make_flow: MakeFlow, forge: Forge) -> None:
+    def other_exit(body: RecordBody) -> RecordBody | None:
+        if not isinstance(body, Outcome) or body.result is None:
+            return None
+        return replace(body, result=replace(body.result, exit_code=9))
+
+    flow = await recorded(make_flow)
+    change(flow, other_exit)
     status, report = replayed(forge, flow)
     assert status == 1
     assert (report["divergence"]["turn"], report["divergence"]["kind"]) == (1, "outcome")
     started = start(forge, flow, "replay", "last")
     assert started.wait() == 1
     assert "first differs from the record in turn 1, at outcome" in started.said
+
+
+def with_command(body: RecordBody) -> RecordBody | None:
+    """Return the first reply with another command, whose call has no result any more."""
+    if not isinstance(body, NodeRan) or not body.update.messages:
+        return None
+    reply = body.update.messages[0].model_copy(deep=True)
+    for call in getattr(reply, "tool_calls", ()):
+        if call["name"] == "execute_command":
+            call["args"]["command"] = "echo another"
+            return NodeRan(replace(body.update, messages=(reply,)))
+    return None
+
+
+def with_tool(body: RecordBody) -> RecordBody | None:
+    """Return the first request with the line of another version of its tool."""
+    if not isinstance(body, NodeRan) or not body.update.pending:
+        return None
+    first, *others = body.update.pending
+    return NodeRan(replace(body.update, pending=(replace(first, command="go one"), *others)))
+
+
+def with_text(body: RecordBody) -> RecordBody | None:
+    """Return the refusal as another version of KogniTerm tells the model of it."""
+    if not isinstance(body, Outcome) or body.status != "refused":
+        return None
+    return replace(body, message=body.message.model_copy(update={"content": "[no]"}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "found"),
+    [
+        (with_command, "node", "echo another"),
+        (with_tool, "node", "go one"),
+        (with_text, "outcome", "[no]"),
+    ],
+)
+async def test_a_changed_command_tool_or_text_is_named(
+    make_flow: MakeFlow,
+    forge: Forge,
+    changed: Callable[[RecordBody], RecordBody | None],
+    kind: str,
+    found: str,
+) -> None:
+    script = "replies: [{run: echo one}, {run: echo two}, {text: Done.}]"
+    flow = make_flow(script, decisions=[yes, no("not now")])
+    await flow.run()
+    flow.close()
+    change(flow, changed)
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]["kind"]) == (1, kind)
+    assert found in str(report["divergence"])
+
+
+FOLDERS = ("work", "config", "data", "cache")
+
+
+def contents(flow: Flow) -> dict[str, object]:
+    """Return the user's files but for logs; of the database, what it holds."""
+    root = flow.folder.parent
+    files = [file for name in FOLDERS for file in (root / name).rglob("*") if file.is_file()]
+    kept = (one for one in files if "kogniterm.db-" not in one.name and one.suffix != ".log")
+    found: dict[str, object] = {str(file): file.read_bytes() for file in kept}
+    database = root / "data" / "kogniterm.db"
+    with closing(sqlite3.connect(database)) as open_database:
+        found[str(database)] = list(open_database.iterdump())
+    return found
+
+
+async def test_a_replay_runs_no_command_edit_tool_or_hook_and_writes_nothing_of_the_user(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow("""
+replies:
+  - run: rm keep; echo ran >>ran
+  - calls:
+      - {tool: write_file, arguments: {path: written, content: new}}
+      - {tool: remember, arguments: {fact: The keys are in the drawer.}}
+      - {tool: web_fetch, arguments: {url: 'http://127.0.0.1:9/'}}
+  - text: Done.
+  - run: touch ran
+  - text: Done.
+""")
+    (flow.folder / "keep").touch()
+    await flow.run()
+    hooked = flow.folder / "hooked"
+    own(flow, {"PreToolUse": [hook(f"cat >/dev/null; touch {hooked}")]})
+    flow.close()
+    flow.open("last")
+    await flow.run("and again")
+    flow.close()
+    assert hooked.exists()
+    for file in ("ran", "written", "hooked"):
+        (flow.folder / file).unlink()
+    (flow.folder / "keep").touch()
+    before = contents(flow)
+    assert replayed(forge, flow) == (0, {"turns": 2, "commands": 1, "divergence": None})
+    after = contents(flow)
+    assert {name for name in before | after if before.get(name) != after.get(name)} == set()
+
+
+async def test_a_live_replay_edits_its_copy_alone(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow("""
+replies:
+  - calls: [{tool: write_file, arguments: {path: made, content: written}}]
+  - run: mkdir sub; cp made sub; cd sub; false
+  - run: cat made
+  - text: Done.
+""")
+    await flow.run()
+    flow.close()
+    (flow.folder / "made").unlink()
+    (flow.folder / "sub/made").unlink()
+    (flow.folder / "sub").rmdir()
+    status, report = replayed(forge, flow, "last", "--live")
+    assert (status, report["divergence"]) == (0, None)
+    assert list(flow.folder.iterdir()) == []
+
+
+async def test_a_live_replay_edits_nothing_outside_its_copy(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    script = """
+replies:
+  - calls: [{tool: write_file, arguments: {path: link/made, content: written}}]
+  - calls: [{tool: write_file, arguments: {path: ../made, content: written}}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes, yes])
+    other, made = flow.folder.parent / "other", flow.folder.parent / "made"
+    other.mkdir()
+    (flow.folder / "link").symlink_to(other)
+    await flow.run()
+    flow.close()
+    (other / "made").unlink()
+    made.unlink()
+    status, report = replayed(forge, flow, "last", "--live")
+    assert (status, report["divergence"]["kind"]) == (1, "outcome")
+    assert (list(other.iterdir()), made.exists()) == ([], False)
