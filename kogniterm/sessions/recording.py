@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal import codec
@@ -182,7 +182,6 @@ UNUSABLE = "(Your reply could not be used:"
 """The beginning of the note that replaces a reply without any text in the journal."""
 
 
-@dataclass(slots=True)
 class Voice:
     """The model's replies to one agent in a turn.
 
@@ -191,12 +190,13 @@ class Voice:
     before its next model call, `error` how that call failed.
     """
 
-    replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
-    stop: Phrase | None = None
-    error: Phrase | None = None
-    said: deque[list[str]] = field(default_factory=deque)
-    instructions: deque[list[BaseMessage]] = field(default_factory=deque)
-    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.replies: deque[tuple[AIMessage | None, Usage]] = deque()
+        self.stop: Phrase | None = None
+        self.error: Phrase | None = None
+        self.said: deque[list[str]] = deque()
+        self.instructions: deque[list[BaseMessage]] = deque()
+        self.calls: dict[str, Mapping[str, Any]] = {}
 
     def say(self, message: AIMessage | None) -> None:
         """Add a reply."""
@@ -205,16 +205,14 @@ class Voice:
             self.calls[str(call["id"])] = call["args"]
 
 
-@dataclass(slots=True)
-class Answered:
+class Answered(NamedTuple):
     """A tool call that was answered inside the graph: its arguments and its result."""
 
     arguments: Mapping[str, Any]
     message: ToolMessage
 
 
-@dataclass(slots=True)
-class Shortened:
+class Shortened(NamedTuple):
     """A compaction, with the numbers of main-agent replies and of outcomes before it."""
 
     replies: int
@@ -222,7 +220,6 @@ class Shortened:
     body: Compacted
 
 
-@dataclass(slots=True)
 class TurnRecording:
     """One turn, each queue in the order of its use.
 
@@ -232,20 +229,21 @@ class TurnRecording:
     are the files for which approved requests were not started, by request.
     """
 
-    given: InputReceived
-    plan: Plan | None = None
-    plan_mode: str = ""
-    mode: str = ""
-    voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
-    compactions: deque[Shortened] = field(default_factory=deque)
-    calls: dict[str, str] = field(default_factory=dict)
-    judged: dict[str, deque[Judged]] = field(default_factory=lambda: defaultdict(deque))
-    decided: dict[str, deque[Decided]] = field(default_factory=lambda: defaultdict(deque))
-    outcomes: dict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
-    inside: dict[str, list[Answered]] = field(default_factory=lambda: defaultdict(list))
-    proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
-    withheld: dict[str, str] = field(default_factory=dict)
-    settled: int = 0
+    def __init__(self, given: InputReceived, plan_mode: str = "", mode: str = "") -> None:
+        self.given = given
+        self.plan: Plan | None = None
+        self.plan_mode = plan_mode
+        self.mode = mode
+        self.voices: dict[str, Voice] = defaultdict(Voice)
+        self.compactions: deque[Shortened] = deque()
+        self.calls: dict[str, str] = {}
+        self.judged: dict[str, deque[Judged]] = defaultdict(deque)
+        self.decided: dict[str, deque[Decided]] = defaultdict(deque)
+        self.outcomes: dict[str, deque[Outcome]] = defaultdict(deque)
+        self.inside: dict[str, list[Answered]] = defaultdict(list)
+        self.proposed: dict[str, list[ActionRequest]] = defaultdict(list)
+        self.withheld: dict[str, str] = {}
+        self.settled = 0
 
     def call_of(self, request_id: str) -> str:
         """Return the ID of the call behind a request."""
