@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 CONTINUE = "continue"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRoom:
+class CommandRoom(NamedTuple):
     """The objects that a command of KogniTerm's own works with."""
 
     session: LiveSession
@@ -33,8 +31,7 @@ class CommandRoom:
     say: Say
 
 
-@dataclass(frozen=True, slots=True)
-class EditorCommand:
+class EditorCommand(NamedTuple):
     """A command of KogniTerm's own; `run` gets the words behind its name."""
 
     help: Phrase

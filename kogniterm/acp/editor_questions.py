@@ -10,8 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from acp import RequestError
 from acp.schema import (
@@ -83,8 +82,7 @@ class Editor(Protocol):
         """Ask the user to fill in a form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """An answer to choose: its ID, its words, and the protocol's hint about its nature."""
 
     id: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from acp.schema import (
@@ -96,16 +95,16 @@ class Outbox:
             self._idle.set()
 
 
-@dataclass(slots=True)
 class TextStream:
     """A text of the model as it streams: whole words, redacted, nothing twice.
 
     A secret is cut in any place by the pieces that come, so the whole text is redacted anew.
     """
 
-    redact: Callable[[str], str]
-    _raw: str = field(default="")
-    _sent: str = field(default="")
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self.redact = redact
+        self._raw: str = ""
+        self._sent: str = ""
 
     def feed(self, text: str) -> None:
         """Take another piece."""

@@ -6,7 +6,6 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -39,12 +38,12 @@ MOST_DATA = 1_000_000
 """Characters of the texts beside them, such as an unsaved file."""
 
 
-@dataclass(slots=True)
 class PromptFiles:
     """The images of prompts, in files of this process that only the user can read."""
 
-    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None)
-    _count: int = field(default=0)
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count: int = 0
 
     def keep(self, data: str) -> str:
         """Keep an image given in base64; return its file. Raises `UsageError`."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from acp.schema import (
@@ -84,14 +84,14 @@ def safe(text: str) -> str:
     return redact(clean(text))
 
 
-@dataclass(slots=True)
 class _Running:
     """A command at work: its output so far, of which the end is shown."""
 
-    sanitizer: Sanitizer = field(default_factory=Sanitizer)
-    tail: str = ""
-    waits: str = ""
-    due: asyncio.TimerHandle | None = None
+    def __init__(self) -> None:
+        self.sanitizer = Sanitizer()
+        self.tail = ""
+        self.waits = ""
+        self.due: asyncio.TimerHandle | None = None
 
     def feed(self, data: bytes) -> None:
         text = self.sanitizer.feed(data).decode("utf-8", "replace").replace("\r\n", "\n")

@@ -8,9 +8,9 @@ again with the observations in the state.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_stream_writer
@@ -210,8 +210,7 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
 _WITHOUT_PLAN = Phrase("a plan was requested, and it made none")
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(NamedTuple):
     """The reason why a reply cannot be used.
 
     `for_model` may name tools, `for_user` is a sentence without them, `short` its reason alone.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -30,8 +30,7 @@ MAX_TOOL_ROUNDS = 12
 """Model calls one model node may make with its tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeResult:
+class NodeResult(NamedTuple):
     """The result of a node: its text, exit code, and a value where it is more than text."""
 
     text: str
@@ -159,13 +158,13 @@ def _quoted(value: Any) -> str:
     return shlex.quote(str(value))
 
 
-@dataclass(frozen=True, slots=True)
 class Runner:
     """Runs single nodes of one recipe with the inputs given."""
 
-    recipe: Recipe
-    inputs: Mapping[str, Any]
-    ports: RecipePorts
+    def __init__(self, recipe: Recipe, inputs: Mapping[str, Any], ports: RecipePorts) -> None:
+        self.recipe = recipe
+        self.inputs = inputs
+        self.ports = ports
 
     async def run(self, node: Node, scope: RecipeScope) -> NodeResult:
         """Return the node's result. Raises `KognitermError` when it failed and may not."""

@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_stream_writer
@@ -86,8 +86,7 @@ def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
     return replace(spec, description=told, parameters={**spec.parameters, "properties": properties})
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A checked `delegate` call.
 
     `step` is the step of a plan that it does, `agent` the sub-agent with a name that does it.
@@ -136,8 +135,7 @@ class Task:
         return line if len(line) <= SHORT_TASK else f"{line[: SHORT_TASK - 1]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """A sub-agent's findings, or why there are none; or the requests it waits for, without an end.
 
     `proof` is what its last action left as evidence, as in the artifact of a `ToolMessage`.

@@ -10,9 +10,9 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import kogniterm
 from kogniterm.host.programs import find_user_program
@@ -28,8 +28,7 @@ _CHECKED_BY_TIME = 0
 """Flags of a bytecode file that is valid for one time and size of its source (PEP 552)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MissingBytecode:
+class MissingBytecode(NamedTuple):
     """Packages without bytecode: the folders that contain them, and how they are compiled.
 
     `unsaved` is "setting" where Python was told to save no bytecode, "folder" where it may not

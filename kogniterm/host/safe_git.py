@@ -22,8 +22,8 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
 from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
@@ -153,8 +153,7 @@ _COMPARING = frozenset({"log", "show", "diff", "whatchanged", "stash", "reflog",
 """Verbs that may show the changes of submodules of any commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """The programs that repositories make git start, by their settings and hooks."""
 
     settings: tuple[str, ...] = ()
@@ -164,8 +163,7 @@ class Started:
     """The files that hold the repositories' settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
+class _Setting(NamedTuple):
     scope: str
     file: str
     name: str

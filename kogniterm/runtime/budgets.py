@@ -200,7 +200,6 @@ def unknown_price(model: str, date: str) -> Phrase:
     )
 
 
-@dataclass(slots=True)
 class TurnCount:
     """The use of budgets by a turn so far. Durations by the monotonic clock.
 
@@ -213,35 +212,41 @@ class TurnCount:
     is asked at a time (`asking`); `ended` is the limit at which the user ended the turn.
     """
 
-    budget: Budget
-    clock: Clock
-    steps: int = 0
-    purpose: str = ""
-    usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0
-    refused: list[tuple[Phrase | str, str]] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    unasked: list[str] = field(default_factory=list)
-    plan_left: bool = False
-    began: float = 0.0
-    waited: float = 0.0
-    plan_before: Plan | None = None
-    earlier: Usage = field(default_factory=Usage)
-    others: Mapping[str, Usage] = field(default_factory=dict)
-    unpriced: set[str] = field(default_factory=set)
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    ended: LimitReached | None = None
-    deadline: asyncio.Timeout | None = None
-
-    def __post_init__(self) -> None:
-        self.began = self.clock.monotonic()
+    def __init__(
+        self,
+        budget: Budget,
+        clock: Clock,
+        *,
+        plan_before: Plan | None = None,
+        earlier: Usage | None = None,
+        others: Mapping[str, Usage] | None = None,
+    ) -> None:
+        self.budget = budget
+        self.clock = clock
+        self.steps = 0
+        self.purpose = ""
+        self.usage = Usage()
+        self.dollars = 0.0
+        self.refused: list[tuple[Phrase | str, str]] = []
+        self.unknown: list[str] = []
+        self.unasked: list[str] = []
+        self.plan_left = False
+        self.began = clock.monotonic()
+        self.waited = 0.0
+        self.plan_before = plan_before
+        self.earlier = earlier or Usage()
+        self.others = others or {}
+        self.unpriced: set[str] = set()
+        self.asking = asyncio.Lock()
+        self.ended: LimitReached | None = None
+        self.deadline: asyncio.Timeout | None = None
         before = {
             **NOTHING,
             "steps": self.earlier.calls,
             "tokens": self.earlier.input + self.earlier.output,
-            "dollars": self.budget.total(self.earlier, self.others) or 0.0,
+            "dollars": budget.total(self.earlier, self.others) or 0.0,
         }
-        self.budget.begin_turn(self.spent, before)
+        budget.begin_turn(self.spent, before)
 
     def begin_call(self, purpose: str) -> None:
         """Count a model call that begins."""
@@ -334,7 +339,6 @@ def parse_amount(name: str, value: str) -> float:
     return int(number) if name in WHOLE else number
 
 
-@dataclass(slots=True)
 class TurnUse:
     """The model calls of a turn by the model's name, with the turn's input.
 
@@ -342,10 +346,11 @@ class TurnUse:
     it.
     """
 
-    turn: int
-    said: str
-    models: dict[str, Usage] = field(default_factory=dict)
-    ended: bool = False
+    def __init__(self, turn: int, said: str, *, ended: bool = False) -> None:
+        self.turn = turn
+        self.said = said
+        self.models: dict[str, Usage] = {}
+        self.ended = ended
 
     def add(self, model: str, usage: Usage) -> None:
         """Count calls."""

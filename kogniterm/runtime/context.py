@@ -165,7 +165,7 @@ class ContextService:
             texts.append(prompts.text("memory.not_saved", notice=notice))
             notices = (*notices, notice)
         text = "\n\n".join(filter(None, texts))
-        return replace(files, text=text, notices=notices, news=news)
+        return files._replace(text=text, notices=notices, news=news)
 
     def _take_resources(self) -> Attached:
         """Return the resources that the input names, as data, within the limits of files."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
@@ -35,8 +36,7 @@ from kogniterm.types import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """Policy's verdict on a request, after hooks; `request` is as they changed it."""
 
     request: ActionRequest
@@ -86,7 +86,7 @@ class Gate:
         judged = self._by_policy(request, self._io)
         by_hook = bool(before.trace) and before.trace[-1].origin.startswith("hook ")
         if by_hook and judged.verdict.kind == "allow":
-            return replace(judged, verdict=before)
+            return judged._replace(verdict=before)
         return judged
 
     async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:
@@ -102,7 +102,7 @@ class Gate:
         others = verdict.reasons if verdict.kind == "ask" else report.reasons
         trace = RuleTrace(f"hook {said.name}", said.choice, True, said.reasons[0])
         stricter = Verdict(said.choice, (*said.reasons, *others), (*verdict.trace, trace))
-        return replace(judged, verdict=stricter)
+        return judged._replace(verdict=stricter)
 
     def _by_policy(
         self, request: ActionRequest, io: TurnIO, allowed_by: HookFindings | None = None

@@ -8,9 +8,9 @@ Steps that have ended stay in place; only open steps are dropped and moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
@@ -284,7 +284,6 @@ def _waiting(step: PlanStep) -> PlanStep:
     return replace(step, status=status, substeps=parts)
 
 
-@dataclass(slots=True)
 class PlanDraft:
     """A plan that the user edits: as it was `proposed`, and as it is by now.
 
@@ -292,17 +291,20 @@ class PlanDraft:
     `rejected` with its `mistakes`, so that nothing the user wrote is lost.
     """
 
-    proposed: Plan
-    previous: Plan | None = None
-    tools: Collection[str] | None = None
-    agents: Agents | None = None
-    selected: int = 0
-    rejected: str = ""
-    mistakes: tuple[Phrase, ...] = ()
-    plan: Plan = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.plan = self.proposed
+    def __init__(
+        self,
+        proposed: Plan,
+        previous: Plan | None = None,
+        tools: Collection[str] | None = None,
+        agents: Agents | None = None,
+    ) -> None:
+        self.proposed = proposed
+        self.previous = previous
+        self.tools = tools
+        self.agents = agents
+        self.rejected = ""
+        self.mistakes: tuple[Phrase, ...] = ()
+        self.plan = proposed
         self.selected = self._first_open()
 
     @property
@@ -388,8 +390,7 @@ class PlanDraft:
         return next((n for n, step in enumerate(self.plan.walk()) if step.open), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanDifference:
+class PlanDifference(NamedTuple):
     """The steps that are new, gone, worded otherwise, closed, or in another place.
 
     `changed` and `closed` hold (before, after). `reason` is why the plan was changed.

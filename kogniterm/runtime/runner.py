@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent import compaction, messages
@@ -73,8 +73,7 @@ MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Approved:
+class Approved(NamedTuple):
     """An approved request, with its decision and the facts about it."""
 
     request: ActionRequest

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from kogniterm.sessions.records import Record
 
 
-@dataclass(slots=True)
 class Steering:
     """The user's steering of a turn, and how much of it each agent has got.
 
@@ -66,9 +65,10 @@ class Steering:
     went into a request, `_heard` what is journaled with the reply to one.
     """
 
-    _words: list[str] = field(default_factory=list)
-    _heard: dict[str, int] = field(default_factory=dict)
-    _given: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._heard: dict[str, int] = {}
+        self._given: dict[str, int] = {}
 
     def add(self, text: str) -> None:
         """Send `text` with the next model call."""
@@ -552,11 +552,11 @@ LOOKUP_TOOL = "recall_history"
 """Its own results are left out, or every search would find the searches before it."""
 
 
-@dataclass(frozen=True, slots=True)
 class JournalLookup:
     """The history port of the tools: what was said and observed, by record number."""
 
-    journal: TurnJournal
+    def __init__(self, journal: TurnJournal) -> None:
+        self.journal = journal
 
     def search(self, words: str) -> str:
         """Return the newest entries that hold `words`, whatever their case."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
@@ -97,15 +97,15 @@ class TurnIO:
         return "later" if later else "now" if self.attended else "never"
 
 
-@dataclass(slots=True)
 class AskPort:
     """Asks the user for a tool; `ask_now` is None where nobody drives the turn.
 
     `park` takes the questions of the model in a turn that may be left open at them.
     """
 
-    ask_now: Ask | None = None
-    park: Ask | None = None
+    def __init__(self, ask_now: Ask | None = None, park: Ask | None = None) -> None:
+        self.ask_now = ask_now
+        self.park = park
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
@@ -117,11 +117,11 @@ class AskPort:
         return await self.ask_now(question, answers)
 
 
-@dataclass(frozen=True, slots=True)
 class ModelQuestions:
     """Asks the model's questions; of all questions to the user, only these may be parked."""
 
-    port: AskPort
+    def __init__(self, port: AskPort) -> None:
+        self.port = port
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
@@ -184,7 +184,6 @@ def answered(reply: Reply, count: TurnCount) -> events.ModelAnswered:
 # --- the modes of a session -----------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class PlanSettings:
     """The treatment of plans in a session.
 
@@ -192,9 +191,12 @@ class PlanSettings:
     says which of the model's plans the user reviews.
     """
 
-    only: bool = False
-    given: Plan | None = None
-    approval: PlanApproval = "auto"
+    def __init__(
+        self, only: bool = False, given: Plan | None = None, approval: PlanApproval = "auto"
+    ) -> None:
+        self.only = only
+        self.given = given
+        self.approval = approval
 
     def take(self) -> Plan | None:
         """Return the plan given for the next turn, once."""
@@ -246,12 +248,12 @@ SEARCH_SECONDS = 90.0
 """A provider reads several pages before it answers."""
 
 
-@dataclass(frozen=True, slots=True)
 class ModelSearch:
     """Searches the web for a tool: the model in use is asked, with nothing but the query."""
 
-    modes: SessionModes
-    seconds: float = SEARCH_SECONDS
+    def __init__(self, modes: SessionModes, seconds: float = SEARCH_SECONDS) -> None:
+        self.modes = modes
+        self.seconds = seconds
 
     @property
     def host(self) -> str:
@@ -378,8 +380,7 @@ class ToolRules(Protocol):
         """Return whether a rule or a hook decides on this call of a tool without an effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(NamedTuple):
     """Text and images that go to the model beside an input; warnings and news for the user."""
 
     text: str = ""

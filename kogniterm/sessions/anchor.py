@@ -15,8 +15,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import StorageError
 from kogniterm.storage.head_file import HeadFile, Heads, Known, Note
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A disagreement of a journal and the head file, from record `seq` on.
 
     With `of_session` it is one of the whole session or of the journal's end.
@@ -319,8 +317,7 @@ def missing(database: Database, heads: Heads | None) -> Mapping[str, int]:
 # --- rows ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """The last record of a journal, and the date of the session."""
 
     seq: int

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -83,16 +82,16 @@ def trajectory(
     yield "\n"
 
 
-@dataclass(slots=True)
 class _Trajectory:
     """The steps of one agent; `open` are the steps whose calls wait for a result, by the call."""
 
-    id: str
-    model: str = ""
-    name: str = ""
-    steps: list[Json] = field(default_factory=list)
-    open: dict[str, Json] = field(default_factory=dict)
-    costs: list[float | None] = field(default_factory=list)
+    def __init__(self, id: str, model: str = "", name: str = "") -> None:
+        self.id = id
+        self.model = model
+        self.name = name
+        self.steps: list[Json] = []
+        self.open: dict[str, Json] = {}
+        self.costs: list[float | None] = []
 
     def add(self, source: str, message: str, time: float, **fields: Any) -> Json:
         """Add a step; fields without a value are left out."""

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
@@ -42,8 +43,7 @@ FORGOTTEN = "forgotten"
 """Kind of the note that lists the records whose content the user had removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainReport:
+class ChainReport(NamedTuple):
     """The result of a check. `broken` is the number of the first record that is not intact.
 
     With `of_session` the fault is one of the whole session or of the journal's end, not of that
@@ -64,8 +64,7 @@ class ChainReport:
         return self.broken is None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreReport:
+class StoreReport(NamedTuple):
     """The result of a check of all sessions that are there or should be.
 
     `heads` is a problem of the head file. `removed` counts the sessions that were deleted on
@@ -121,19 +120,19 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
     unexplained = _unexplained(database, session_id, amended)
     if unexplained is not None:
         reason = Phrase("its content was replaced, and no record shows that it was forgotten")
-        return replace(report, broken=unexplained, reason=reason)
+        return report._replace(broken=unexplained, reason=reason)
     fault = fault_of(database, session_id, heads, count)
     if fault is not None:
-        return replace(report, broken=fault.seq, reason=fault.reason, of_session=fault.of_session)
+        return report._replace(broken=fault.seq, reason=fault.reason, of_session=fault.of_session)
     if row.reaches > count:
         reason = end_missing(count + 1, row.reaches)
-        return replace(report, broken=count + 1, reason=reason, of_session=True)
+        return report._replace(broken=count + 1, reason=reason, of_session=True)
     column = row.differing()
     if column is not None:
         reason = Phrase(
             "the session's column {column} does not match its records", {"column": column}
         )
-        return replace(report, broken=count, reason=reason, of_session=True)
+        return report._replace(broken=count, reason=reason, of_session=True)
     return report
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.chain_audit import FORGOTTEN
@@ -28,8 +28,7 @@ from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetReport:
+class ForgetReport(NamedTuple):
     """The records from which the words were removed, by session id.
 
     `busy` names each session that could not be cleaned because another process has it open.
@@ -129,8 +128,7 @@ def _clean_session(
     return tuple(one.row.seq for one in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cleaned:
+class _Cleaned(NamedTuple):
     """A record that held the words, and its new content."""
 
     row: StoredRecord

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kogniterm.sessions.recording import THINKING, UNUSABLE, without_repeats
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 FAILED = Phrase("The recorded model call failed.")
 
 
-@dataclass(slots=True)
 class _Listening:
     """The messages that each caller has heard since its last reply."""
 
-    judged: str
-    heard: dict[str, list[BaseMessage]] = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, judged: str) -> None:
+        self.judged = judged
+        self.heard: dict[str, list[BaseMessage]] = defaultdict(list)
 
     def said_in(self, update: NodeUpdate) -> Iterator[RecordedCall]:
         """Yield the replies in what a node added, the last with what they cost."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.sessions.fold import SessionState, fold
 from kogniterm.sessions.records import (
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from kogniterm.types.actions import EffectClass
 
 
-@dataclass(frozen=True, slots=True)
-class PastAction:
+class PastAction(NamedTuple):
     """An action that was started; `report` is None for a command of the user's own."""
 
     request_id: str

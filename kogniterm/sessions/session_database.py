@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.journal.codec import COLUMNS, StoredRecord
@@ -158,8 +158,7 @@ SESSIONS = Schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(NamedTuple):
     """The result of recovering a damaged file.
 
     `lost` is the least number of missing records, by the gaps in the numbering of the journals.

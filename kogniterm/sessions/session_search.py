@@ -10,8 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.journal.codec import stored_records
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A turn that holds the words; `excerpt` is one line around the first of them."""
 
     session_id: str

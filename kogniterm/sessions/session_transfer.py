@@ -261,8 +261,7 @@ def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator
 # --- moving between databases ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CopyReport:
+class CopyReport(NamedTuple):
     """The ids of sessions that were copied, were present already, or differ and were kept."""
 
     copied: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import SettingsError, StorageError, why
 from kogniterm.storage.folders import read_file, write_private
@@ -54,8 +54,7 @@ _PLACES: Mapping[LayerKind, Phrase] = {
 DEFAULT = SettingOrigin("default")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value as written, before it is checked."""
 
     raw: object

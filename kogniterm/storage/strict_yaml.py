@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,13 +71,13 @@ def read_text(path: Path, what: Phrase) -> str:
         raise UsageError("The {what} {path} is not UTF-8 text (byte {byte}).", **values) from error
 
 
-@dataclass(slots=True)
 class YamlFile:
     """The values of a file, and where they stand."""
 
-    path: Path
-    data: Any = None
-    lines: dict[Place, int] = field(default_factory=dict)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.data: Any = None
+        self.lines: dict[Place, int] = {}
 
     def error(self, place: Sequence[str | int], problem: str) -> UsageError:
         """Return a complaint about the value at `place`: file, line and key, then `problem`."""

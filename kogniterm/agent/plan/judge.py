@@ -13,8 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_stream_writer
@@ -53,8 +52,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A finding in one sentence, and the words of an output that it rests on."""
 
     verdict: Word
@@ -65,16 +63,14 @@ class Judgement:
         return f'{self.reason}: "{self.quote}"' if self.quote else self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """An output of a step's work: what it is of, and its text."""
 
     of: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCase:
+class JudgedCase(NamedTuple):
     """A case to judge: the step, and the outputs of its work in order."""
 
     step: PlanStep
@@ -87,16 +83,16 @@ class JudgedCase:
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
-@dataclass(slots=True)
 class Judge:
     """Asks `context.model` about a step; keeps what that cost, and what was replied to which case.
 
     `kept` is None where no model was asked.
     """
 
-    context: ThinkContext
-    usage: Usage = field(default_factory=Usage)
-    kept: Mapping[str, str] | None = None
+    def __init__(self, context: ThinkContext) -> None:
+        self.context = context
+        self.usage = Usage()
+        self.kept: Mapping[str, str] | None = None
 
     async def __call__(
         self, plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]
@@ -217,7 +213,7 @@ def read(reply: str, case: JudgedCase) -> Judgement | None:
         return Judgement("cannot tell", "the quote is not in any output")
     if verdict == "met" and not quote:
         return Judgement("cannot tell", "no output was quoted that shows it")
-    return found if verdict != "cannot tell" else replace(found, quote="")
+    return found if verdict != "cannot tell" else found._replace(quote="")
 
 
 def stands(quote: str, outputs: Sequence[Output]) -> bool:

@@ -7,7 +7,7 @@ be a permission of this session is offered to the user; the rest asks as usual.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.leases import edit_offers, words_offer
@@ -20,8 +20,7 @@ DECLINE = Phrase("No, ask me as usual")
 _ANY_EDIT = RiskReport("", "workspace_write")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPermission:
+class NamedPermission(NamedTuple):
     """A permission that can be offered, with the report that it is granted for."""
 
     report: RiskReport

@@ -10,7 +10,7 @@ command, so a turn that was interrupted goes on with the first command that has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,22 +130,18 @@ def _use_model_again(session: LiveSession) -> None:
         session.use_model(before)
 
 
-@dataclass(slots=True)
 class _Lines:
     """The commands of one custom command, called `name`, on their way."""
 
-    services: TurnServices
-    io: TurnIO
-    count: TurnCount
-    name: str
-    _key: str = field(init=False)
-    _unread: int = field(init=False)
-    _requests: dict[str, str] = field(default_factory=dict)
-    _outcomes: dict[str, Outcome] = field(default_factory=dict)
-    _again: set[str] = field(default_factory=set)
-    _sent: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(self, services: TurnServices, io: TurnIO, count: TurnCount, name: str) -> None:
+        self.services = services
+        self.io = io
+        self.count = count
+        self.name = name
+        self._requests: dict[str, str] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._again: set[str] = set()
+        self._sent = False
         state = self._journal.state
         self._key = f"command-{state.turn}"
         self._unread = 1 if self._key in state.agents else state.seq

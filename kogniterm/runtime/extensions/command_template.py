@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import UsageError
 
@@ -29,16 +28,14 @@ _UNSAFE = re.compile(r"""<<(?!<)|\bcase\b|\$\{[^}]*['"`]""")
 inside of braces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A piece of a template; a command is replaced by its output."""
 
     text: str
     is_command: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(NamedTuple):
     """The text of a custom command in one of the formats."""
 
     body: str
@@ -103,8 +100,7 @@ def _closing(body: str, start: int) -> int:
     raise UsageError("A command or a file in it has no closing brace.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(NamedTuple):
     """The text behind the name; with `split`, `$ARGUMENTS` gives a command words."""
 
     text: str

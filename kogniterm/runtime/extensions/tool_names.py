@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.text.spelling import meant
 
@@ -64,8 +64,7 @@ _OWN = {shared: (own,) for own, shared in SHARED_NAMES.items()} | _OTHER_NAMES
 _PATTERN = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPattern:
+class ToolPattern(NamedTuple):
     """A permission or restriction such as `Bash(git diff:*)`: KogniTerm's tools, and for what.
 
     `argument` is "" for every call.

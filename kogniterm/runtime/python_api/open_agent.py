@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -116,19 +116,18 @@ def _check_names(given: Iterable[str]) -> None:
         )
 
 
-@dataclass(slots=True)
 class Agent:
     """A session driven by a program; one task at a time. Made by `open_agent`."""
 
-    session: LiveSession
-    approver: Approver
-    ask: AskProgram | None
-    on_event: EventSink
-    _turn: asyncio.Task[Answer] | None = None
-    _notices: list[Phrase] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._notices = list(self.session.notices)
+    def __init__(
+        self, session: LiveSession, approver: Approver, ask: AskProgram | None, on_event: EventSink
+    ) -> None:
+        self.session = session
+        self.approver = approver
+        self.ask = ask
+        self.on_event = on_event
+        self._turn: asyncio.Task[Answer] | None = None
+        self._notices = list(session.notices)
 
     @property
     def id(self) -> str:
@@ -281,11 +280,11 @@ class Agent:
         return await _awaited(self.ask(words, tuple(map(str, answers))))
 
 
-@dataclass(frozen=True, slots=True)
 class ProgramApprover:
     """Lets a callback decide. Plans need no permission, because each of their actions does."""
 
-    approve: Approve
+    def __init__(self, approve: Approve) -> None:
+        self.approve = approve
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict

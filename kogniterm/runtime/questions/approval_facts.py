@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
@@ -111,17 +111,23 @@ _PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", 
 """Effects that the preview tells more of than their names."""
 
 
-@dataclass(frozen=True, slots=True)
 class ActionFacts:
     """The facts about an action that needs approval.
 
     `preview` tells the effects, where they were looked up on the disk.
     """
 
-    request: ActionRequest
-    report: RiskReport
-    verdict: Verdict
-    preview: Sequence[Phrase] | None = None
+    def __init__(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        verdict: Verdict,
+        preview: Sequence[Phrase] | None = None,
+    ) -> None:
+        self.request = request
+        self.report = report
+        self.verdict = verdict
+        self.preview = preview
 
     @property
     def dangerous(self) -> bool:

@@ -13,7 +13,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class FirstWalk:
     """The walk at the opening of a session, for the first that asks after it; the next walk anew.
 
     To trust a folder or to revoke its trust drops it.
     """
 
-    seen: ProjectWalk | None = None
+    def __init__(self, seen: ProjectWalk | None = None) -> None:
+        self.seen = seen
 
     def take(self) -> ProjectWalk | None:
         """Return the walk, once."""
@@ -58,19 +58,27 @@ class FirstWalk:
         return seen
 
 
-@dataclass(frozen=True, slots=True)
 class SessionArchive:
     """The user's sessions, the journal of the open one, and the places of the files.
 
     `gemini_key` deletes what Gemini stores.
     """
 
-    store: SessionStore
-    journal: SessionJournal
-    paths: Paths
-    max_age_days: int | None = None
-    gemini_key: str = field(default="", repr=False)
-    first_walk: FirstWalk = field(default_factory=FirstWalk, repr=False)
+    def __init__(
+        self,
+        store: SessionStore,
+        journal: SessionJournal,
+        paths: Paths,
+        max_age_days: int | None,
+        gemini_key: str,
+        first_walk: FirstWalk,
+    ) -> None:
+        self.store = store
+        self.journal = journal
+        self.paths = paths
+        self.max_age_days = max_age_days
+        self.gemini_key = gemini_key
+        self.first_walk = first_walk
 
     def expire(self) -> None:
         """Delete the sessions that were not used for longer than the user wants them kept.
@@ -128,15 +136,17 @@ _FOLDER = re.compile(r"kogniterm-(\d+)-[a-z0-9_]{8}")
 """The name of a process's temporary folder: scripts of commands, drafts in an editor."""
 
 
-@dataclass(frozen=True, slots=True)
 class JournalPurge:
     """Forgets in every session of `store`: records, titles, drafts, search index, outputs.
 
     `live` are the journals this process has open, by session id.
     """
 
-    store: SessionStore
-    live: Mapping[str, SessionJournal] | None = None
+    def __init__(
+        self, store: SessionStore, live: Mapping[str, SessionJournal] | None = None
+    ) -> None:
+        self.store = store
+        self.live = live
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Replace the terms, whatever their case; busy sessions are named."""
@@ -147,14 +157,14 @@ class JournalPurge:
         return Purged(Phrase("the session journal"), records, report.busy)
 
 
-@dataclass(frozen=True, slots=True)
 class UndoPurge:
     """Forgets in the pre-images: contents are cleaned, and one whose file names match goes whole.
 
     Restoring a file under a cleaned name would create a file that never existed.
     """
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
@@ -169,11 +179,11 @@ class UndoPurge:
         return replace(last, removed=cleaned + dropped + last.removed)
 
 
-@dataclass(frozen=True, slots=True)
 class DamagedPurge:
     """Forgets in damaged databases that were moved aside, which are never deleted."""
 
-    database: Path
+    def __init__(self, database: Path) -> None:
+        self.database = database
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms where they are in one piece; report that more may be there."""
@@ -191,14 +201,14 @@ class DamagedPurge:
         return replace(done, unreachable=left)
 
 
-@dataclass(frozen=True, slots=True)
 class LeftoverPurge:
     """Forgets in what killed processes left in `folder`, the system's temporary one.
 
     The scripts of a live process are not touched: what runs must stay what was approved.
     """
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
@@ -212,11 +222,11 @@ class LeftoverPurge:
         return replace(done, unreachable=busy, files=tuple(left))
 
 
-@dataclass(frozen=True, slots=True)
 class ReplyPurge:
     """Forgets kept replies of models: all of them, since one may paraphrase what is forgotten."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete everything, whatever the terms. Raises `StorageError`."""
@@ -224,26 +234,26 @@ class ReplyPurge:
         return Purged(Phrase("kept replies of models"), ReplyCache(self.folder).clear())
 
 
-@dataclass(frozen=True, slots=True)
 class SignInPurge:
     """Forgets sign-ins to MCP servers: one that holds a term goes whole, a token has no parts."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete the sign-ins with the terms. Raises `StorageError`."""
         return Purged(Phrase("sign-ins to MCP servers"), TokenFiles(self.folder).delete_all(terms))
 
 
-@dataclass(frozen=True, slots=True)
 class ProviderPurge:
     """Forgets what Gemini stores for a while: all of it, whatever it contains.
 
     `key` is the user's key there; "" where none is set.
     """
 
-    folder: Path
-    key: str
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder = folder
+        self.key = key
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete everything that is stored; what cannot be deleted expires by itself."""

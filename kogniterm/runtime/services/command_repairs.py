@@ -23,6 +23,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from kogniterm.memory.learnings import error_line
 from kogniterm.sessions.records import (
@@ -70,8 +71,7 @@ _GENERIC = re.compile(
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]{3,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(NamedTuple):
     """A command that failed for `task`, and what worked; with `fix`, the same command after it."""
 
     seq: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import (
@@ -42,13 +41,15 @@ Agrees = Callable[[Phrase, Sequence[Phrase]], Awaitable[bool]]
 """Ask the user a question, with the lines it is about; return whether they agree."""
 
 
-@dataclass(frozen=True, slots=True)
 class ForgetService:
     """Forgets for one session, this session's own journal included."""
 
-    archive: SessionArchive
-    memory: MemoryService | None
-    asker: AskPort
+    def __init__(
+        self, archive: SessionArchive, memory: MemoryService | None, asker: AskPort
+    ) -> None:
+        self.archive = archive
+        self.memory = memory
+        self.asker = asker
 
     async def command(self, words: str, agrees: Agrees) -> Receipt | None:
         """Forget an id, words or `--all` of this project; None when the user does not agree.

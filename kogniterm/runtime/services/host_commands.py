@@ -14,9 +14,9 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
@@ -85,8 +85,7 @@ def inventory_files(inventory: Inventory) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@dataclass(frozen=True, slots=True)
-class HostsEnd:
+class HostsEnd(NamedTuple):
     """The end of a command on hosts, as the model reads it.
 
     `failed` unless every host answered with exit code 0; `lost` where that of a host is unknown.
@@ -97,7 +96,6 @@ class HostsEnd:
     lost: bool
 
 
-@dataclass(slots=True)
 class HostCommands:
     """The hosts of a session; implements the port of `run_on_hosts`.
 
@@ -105,14 +103,22 @@ class HostCommands:
     of Ansible that the hosts of the session have to match; `timeout` is in seconds for each host.
     """
 
-    journal: TurnJournal
-    known: Inventory | None
-    open_runner: Callable[[HostSecrets], HostRunner]
-    limit: str = ALL
-    timeout: int = DEFAULT_TIMEOUT
-    _secrets: HostSecrets = field(default_factory=HostSecrets)
-    _runner: HostRunner | None = None
-    _selected: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    def __init__(
+        self,
+        journal: TurnJournal,
+        known: Inventory | None,
+        open_runner: Callable[[HostSecrets], HostRunner],
+        limit: str = ALL,
+        timeout: int = DEFAULT_TIMEOUT,
+    ) -> None:
+        self.journal = journal
+        self.known = known
+        self.open_runner = open_runner
+        self.limit = limit
+        self.timeout = timeout
+        self._secrets = HostSecrets()
+        self._runner: HostRunner | None = None
+        self._selected: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     @property
     def runner(self) -> HostRunner:

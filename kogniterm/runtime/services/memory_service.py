@@ -7,8 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
@@ -62,7 +61,6 @@ IDLE_SECONDS = 300.0
 """Seconds after a turn until its words are read, although they do not fill a request yet."""
 
 
-@dataclass(slots=True)
 class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
@@ -72,25 +70,32 @@ class MemoryService:
     of another session, from a number on, None while another process has it open.
     """
 
-    context: SessionContext
-    journal: Journal
-    project: ProjectScanner
-    others: Callable[[str, int], list[Record] | None]
-    examples: LearnedExamples | None = None
-    task: str = ""
-    seen: int = field(init=False)
-    idle_seconds: float = IDLE_SECONDS
-    real_commands: bool = True
-    _learning: set[asyncio.Task[object]] = field(default_factory=set)
-    _saved: list[Fact] = field(default_factory=list)
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _idle: asyncio.TimerHandle | None = None
-
-    def __post_init__(self) -> None:
-        state = self.journal.state
+    def __init__(
+        self,
+        context: SessionContext,
+        journal: Journal,
+        project: ProjectScanner,
+        others: Callable[[str, int], list[Record] | None],
+        examples: LearnedExamples | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        real_commands: bool = True,
+    ) -> None:
+        self.context = context
+        self.journal = journal
+        self.project = project
+        self.others = others
+        self.examples = examples
+        self.task = ""
+        self.idle_seconds = idle_seconds
+        self.real_commands = real_commands
+        self._learning: set[asyncio.Task[object]] = set()
+        self._saved: list[Fact] = []
+        self._one_at_a_time = asyncio.Lock()
+        self._idle: asyncio.TimerHandle | None = None
+        state = journal.state
         self.seen = state.seq
         if state.open_turn:  # it is learned from as a whole, once it ends
-            records = self.journal.records(max(1, state.seq - BEFORE_REPAIR))
+            records = journal.records(max(1, state.seq - BEFORE_REPAIR))
             begun = [one.seq for one in records if isinstance(one.body, InputReceived)]
             self.seen = begun[-1] - 1 if begun else state.seq
 
@@ -463,8 +468,7 @@ UNTOLD = ("interrupted", "plan_only", "refused")
 """Ends of a turn that teach nothing about the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLesson:
+class PlanLesson(NamedTuple):
     """A plan as it ended: `steps` in one line, whether all were done, and what went wrong."""
 
     goal: str

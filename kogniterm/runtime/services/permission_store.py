@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -28,14 +28,14 @@ _HEADING = (
 )
 
 
-@dataclass(slots=True)
 class PermissionStore:
     """The permissions in `file`, and in `uses` the time of the last use of each."""
 
-    file: Path
-    uses: Path
-    _state: object = None
-    _known: tuple[Permission, ...] = field(default=())
+    def __init__(self, file: Path, uses: Path) -> None:
+        self.file = file
+        self.uses = uses
+        self._state: object = None
+        self._known: tuple[Permission, ...] = ()
 
     def permissions(self) -> tuple[Permission, ...]:
         """Return the permissions of all projects, in the order of the file.

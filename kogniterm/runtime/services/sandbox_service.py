@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
@@ -47,8 +48,7 @@ _TOGETHER = 2
 _MARK = "[sandbox: "
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFindings:
+class SandboxFindings(NamedTuple):
     """The report after a command: `note` to the model, `notices` to the user."""
 
     note: str = ""

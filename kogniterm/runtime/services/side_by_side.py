@@ -15,8 +15,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from kogniterm import approval
 from kogniterm.execution.executor import CommandExecutor, Lane
@@ -49,22 +49,23 @@ class Judging(Protocol):
         """Return it, or None where the request runs alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A request that was judged, and perhaps decided on, before its turn came."""
 
     judged: Judgement
     decision: Decision | None = None
 
 
-@dataclass(slots=True)
 class SideBySide:
     """Finds the requests that run at once, at most `most`, and runs them."""
 
-    policy: Judging
-    modes: SessionModes
-    executor: CommandExecutor
-    most: int
+    def __init__(
+        self, policy: Judging, modes: SessionModes, executor: CommandExecutor, most: int
+    ) -> None:
+        self.policy = policy
+        self.modes = modes
+        self.executor = executor
+        self.most = most
 
     def candidates(
         self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO
@@ -110,7 +111,7 @@ class SideBySide:
             if verdict.kind != "allow" or found_out.request != request:
                 break  # what a hook made of it may disturb the others
             decision, report = await gate.decide(request, report, verdict, io, count)
-            judged[request.id] = Prepared(replace(found_out, report=report), decision)
+            judged[request.id] = Prepared(found_out._replace(report=report), decision)
             if gate.changed_since(request) is not None:
                 break
             approved.append(Approved(request, decision, report))
@@ -151,16 +152,18 @@ class _Member:
     box: Sandbox | None = None
 
 
-@dataclass(slots=True)
 class _Group:
     """The actions that run at once, in the order of their calls."""
 
-    runner: Runner
-    io: TurnIO
-    count: TurnCount
-    pool: ThreadPoolExecutor
-    members: list[_Member] = field(default_factory=list)
-    cancelled: bool = False
+    def __init__(
+        self, runner: Runner, io: TurnIO, count: TurnCount, pool: ThreadPoolExecutor
+    ) -> None:
+        self.runner = runner
+        self.io = io
+        self.count = count
+        self.pool = pool
+        self.members: list[_Member] = []
+        self.cancelled = False
 
     def begin(self, approved: Sequence[Approved], lanes: Iterator[Lane]) -> None:
         """Write every intent, then start everything."""
@@ -280,13 +283,13 @@ class _Keyboard:
             self._holder = ""
 
 
-@dataclass(frozen=True, slots=True)
 class _Borrowed:
     """Implements `protocols.Terminal` for one of the commands that share a terminal."""
 
-    keyboard: _Keyboard
-    terminal: Terminal
-    request_id: str
+    def __init__(self, keyboard: _Keyboard, terminal: Terminal, request_id: str) -> None:
+        self.keyboard = keyboard
+        self.terminal = terminal
+        self.request_id = request_id
 
     def size(self) -> tuple[int, int]:
         return self.terminal.size()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import StorageError, UsageError
@@ -24,13 +23,13 @@ BEYOND: frozenset[EffectKind] = frozenset({"network", "privilege", "process"})
 """Effects on something other than files."""
 
 
-@dataclass(frozen=True, slots=True)
 class UndoService:
     """The pre-images of one session. Only files in the workspace are kept."""
 
-    store: PreimageStore
-    workspace: Path
-    running: set[str] = field(default_factory=set)
+    def __init__(self, store: PreimageStore, workspace: Path) -> None:
+        self.store = store
+        self.workspace = workspace
+        self.running: set[str] = set()
 
     def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
         """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""

@@ -11,10 +11,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kogniterm.memory.file_purge import FilePurge, Mention, Purged, is_regular
 from kogniterm.storage.drivers import storage_errors
@@ -25,8 +24,7 @@ from kogniterm.types import Phrase
 Kind = Literal["export", "report", "recipe"]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """A file as it was written; `digest` is the SHA-256 of its bytes."""
 
     path: Path

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import read_regular, resolved
@@ -59,8 +59,7 @@ class ProjectFile:
     is_text: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSkill:
+class ProjectSkill(NamedTuple):
     """A folder of a skill, named from the workspace, with its files, named from that folder.
 
     `problem` is why it cannot be used, whatever is trusted.
@@ -71,8 +70,7 @@ class ProjectSkill:
     problem: Phrase | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectWalk:
+class ProjectWalk(NamedTuple):
     """The result of one walk of a folder: the files that would have an effect, and its skills."""
 
     files: tuple[ProjectFile, ...] = ()
@@ -88,8 +86,7 @@ class ProjectWalk:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
     `depth` is how many levels of folders are looked into, `most` how many files are read. Of the

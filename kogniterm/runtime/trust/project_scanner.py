@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import KognitermError
@@ -18,7 +17,6 @@ CLOSING_SECONDS = 2.0
 """Seconds by which a scan that is told to stop may delay the exit."""
 
 
-@dataclass(slots=True)
 class ProjectScanner:
     """Keeps the profile of the workspace up to date, on a thread of its own.
 
@@ -26,13 +24,20 @@ class ProjectScanner:
     kept, None while memory may not be written.
     """
 
-    folder: Path
-    clock: Clock
-    trusted: Callable[[], bool]
-    profiles: Callable[[], ProjectRepository | None]
-    _untrusted: bool = False
-    _thread: threading.Thread | None = None
-    _stopping: threading.Event = field(default_factory=threading.Event)
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        trusted: Callable[[], bool],
+        profiles: Callable[[], ProjectRepository | None],
+    ) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.trusted = trusted
+        self.profiles = profiles
+        self._untrusted = False
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
 
     def look(self) -> None:
         """Scan in the background if the manifests changed since the last scan; return at once."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, read_file, write_private
@@ -48,8 +48,7 @@ def shown_name(file: ProjectFile) -> str:
     return "/".join(file.name.split("/")[:3])
 
 
-@dataclass(frozen=True, slots=True)
-class TrustFinding:
+class TrustFinding(NamedTuple):
     """A comparison of the files of a folder with its record; `known` is false without a record."""
 
     known: bool

@@ -7,8 +7,7 @@ begun again: an interrupted one continues, and of a finished one the answer is r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.records import InputReceived, TurnEnded
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.turn_journal import TurnJournal
 
 
-@dataclass(frozen=True, slots=True)
-class GivenBefore:
+class GivenBefore(NamedTuple):
     """A turn that was given the same task; `ended` is its end, None while it is open."""
 
     turn: int

@@ -13,7 +13,7 @@ import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
@@ -52,7 +52,6 @@ HOLDS_SECRET = Phrase(
 )
 
 
-@dataclass(slots=True)
 class Parking:
     """Answers questions of a session from its journal, and leaves the turn open at any other.
 
@@ -62,22 +61,21 @@ class Parking:
 
     answers_later: ClassVar[bool] = True
 
-    session: LiveSession
-    question: ParkedQuestion | None = None
-    failure: ModelError | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        """Grant a resumed turn again what the signed answer about the plan in force granted."""
+    def __init__(self, session: LiveSession) -> None:
+        self.session = session
+        self.question: ParkedQuestion | None = None
+        self.failure: ModelError | None = None
+        self._lock = asyncio.Lock()
+        # A resumed turn gets again what the signed answer about the plan in force granted.
         with suppress(*stored_answers.UNREADABLE):
             notes = (codec.from_fields(ParkedQuestion, one.data) for one in self._notes(PARKED))
             asked = next((one for one in reversed(list(notes)) if one.plan is not None), None)
-            now = self.session.state.plan
+            now = session.state.plan
             if asked and asked.plan and now and now.revision == asked.plan.revision:
-                digest = stored_answers.question_digest(self.session.id, asked)
+                digest = stored_answers.question_digest(session.id, asked)
                 if (found := self._stored(replace(asked, digest=digest))) is not None:
                     review = _review(asked.plan, found)
-                    use_grant(self.session.journal, self.session.modes, review)
+                    use_grant(session.journal, session.modes, review)
 
     @property
     def answer(self) -> Answer | None:

@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import socket
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.host.identity import account_name
@@ -68,8 +68,7 @@ def signed_answer(note: Mapping[str, object], key: Path) -> StoredAnswer | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A session that waits for an answer, its question, and since when."""
 
     session: SessionInfo

@@ -10,9 +10,8 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from kogniterm import prompts
@@ -53,8 +52,7 @@ PROGRAMS = (
 """Name, what it is for, whether it is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the report; `fix` says what to do about a bad one."""
 
     state: State

@@ -15,9 +15,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
@@ -25,9 +25,6 @@ from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.foreign.found import (
     ForeignHook,
-    ForeignServer,
-    ForeignSkill,
-    ForeignText,
     Found,
     Kind,
     SkillFile,
@@ -49,8 +46,7 @@ _MOST_SHOWN = 1_000_000
 """Characters after which files of skills are shown by their hash, so that a plan takes seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The files that an import adds to: the user's, or those of a project."""
 
     servers: Path
@@ -80,8 +76,7 @@ def project_target(folder: Path) -> Target:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One entry of a plan; `difference` is a unified diff without secrets."""
 
     kind: Kind
@@ -116,8 +111,7 @@ class ImportPlan:
         return not self.files and not self.skills
 
 
-@dataclass(frozen=True, slots=True)
-class FileToWrite:
+class FileToWrite(NamedTuple):
     """A file with the bytes it gets, and those it had when the plan was made."""
 
     path: Path
@@ -125,8 +119,7 @@ class FileToWrite:
     before: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class SkillToWrite:
+class SkillToWrite(NamedTuple):
     """The folder of a skill, with its files, and those it had when the plan was made."""
 
     path: Path
@@ -209,15 +202,15 @@ class _Written:
             ) from error
 
 
-@dataclass(slots=True)
 class _Json:
     """A JSON file that gets new entries below one key."""
 
-    path: Path
-    key: str
-    before: bytes | None
-    whole: dict[str, Any]
-    changed: bool = False
+    def __init__(self, path: Path, key: str, before: bytes | None, whole: dict[str, Any]) -> None:
+        self.path = path
+        self.key = key
+        self.before = before
+        self.whole = whole
+        self.changed = False
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -229,27 +222,27 @@ class _Json:
         return FileToWrite(self.path, entries_data(self.whole), self.before)
 
 
-@dataclass(slots=True)
 class _Planner:
     """Makes the plan, kind by kind."""
 
-    found: Found
-    target: Target
-    environ: Mapping[str, str]
-    replace: bool
-    literal: bool
-    redactor: Redactor = field(default_factory=Redactor)
-    changes: list[Change] = field(default_factory=list)
-    files: list[FileToWrite] = field(default_factory=list)
-    folders: list[SkillToWrite] = field(default_factory=list)
-    secrets: list[ServerSecret] = field(default_factory=list)
-    problems: list[Phrase] = field(default_factory=list)
-    shown: int = 0
-    """Characters that were compared so far."""
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, found: Found, target: Target, environ: Mapping[str, str], replace: bool, literal: bool
+    ) -> None:
+        self.found = found
+        self.target = target
+        self.environ = environ
+        self.replace = replace
+        self.literal = literal
+        self.redactor = Redactor()
+        self.changes: list[Change] = []
+        self.files: list[FileToWrite] = []
+        self.folders: list[SkillToWrite] = []
+        self.secrets: list[ServerSecret] = []
+        self.problems: list[Phrase] = []
+        self.shown = 0
+        """Characters that were compared so far."""
         # The same secret may stand in a hook or a skill too.
-        _servers, secrets = referenced(self.found.servers, self.environ)
+        _servers, secrets = referenced(found.servers, environ)
         self.redactor.know(one.value for one in secrets)
 
     def plan(self) -> ImportPlan:
@@ -263,19 +256,19 @@ class _Planner:
         if file is None:
             return
         with_references, secrets = referenced(self.found.servers, self.environ)
-        there, others = referenced(_as_servers(file.entries), self.environ)
+        there = {name: one for name, one in file.entries.items() if isinstance(one, dict)}
+        shown, others = referenced(there, self.environ)
         self.redactor.know(one.value for one in others)
-        shown = {one.name: one.entry for one in there}
-        for literal, server in zip(self.found.servers, with_references, strict=True):
-            name, known = server.name, file.entries.get(server.name)
+        for name, literal in self.found.servers.items():
+            known = file.entries.get(name)
             own = _own_keys(known)
-            wanted = {**server.entry, **own}
-            same = known in (wanted, {**literal.entry, **own}) or shown.get(name) == wanted
+            wanted = {**with_references[name], **own}
+            same = known in (wanted, {**literal, **own}) or shown.get(name) == wanted
             state = self._state(exists=known is not None, same=same)
             before = _pretty({name: shown[name]}) if name in shown else ""
             self._add("mcp", name, state, file.path, before, _pretty({name: wanted}))
             if state in WRITTEN:
-                file.entries[name] = {**literal.entry, **own} if self.literal else wanted
+                file.entries[name] = {**literal, **own} if self.literal else wanted
                 file.changed = True
                 self.secrets += [one for one in secrets if one.server == name]
         self._finish(file)
@@ -314,14 +307,16 @@ class _Planner:
         return True
 
     def skills(self) -> None:
-        for skill in self.found.skills:
-            path = self.target.skills / skill.name
+        for name, files in self.found.skills.items():
+            path = self.target.skills / name
             known = _skill_files(path)
-            state = self._state(exists=known is not None, same=known == _by_name(skill.files))
-            difference = "" if state == "same" else self._skill_difference(skill, known or {})
-            self.changes.append(Change("skills", skill.name, state, path, difference))
+            state = self._state(exists=known is not None, same=known == _by_name(files))
+            difference = ""
+            if state != "same":
+                difference = self._skill_difference(path, _by_name(files), known or {})
+            self.changes.append(Change("skills", name, state, path, difference))
             if state in WRITTEN:
-                self.folders.append(SkillToWrite(path, skill.files, known))
+                self.folders.append(SkillToWrite(path, files, known))
 
     def commands(self) -> None:
         self._texts("commands", self.found.commands, self.target.commands)
@@ -333,8 +328,8 @@ class _Planner:
         path = self.target.instructions
         if path is None or not self.found.instructions:
             return
-        texts = {one.source: one.text for one in self.found.instructions}
-        self._blocks("instructions", path, texts, ("<!-- ", " -->"), LARGEST_TEXT)
+        marks = ("<!-- ", " -->")
+        self._blocks("instructions", path, self.found.instructions, marks, LARGEST_TEXT)
 
     def rules(self) -> None:
         path = self.target.rules
@@ -343,15 +338,15 @@ class _Planner:
         text = "\n".join(proposed_rules(self.found.rules))
         self._blocks("rules", path, {self.found.sources[0]: text}, ("# ", ""), _LARGEST_FILE)
 
-    def _texts(self, kind: Kind, texts: Iterable[ForeignText], folder: Path) -> None:
-        for one in texts:
-            path = folder / one.name
+    def _texts(self, kind: Kind, texts: Mapping[str, str], folder: Path) -> None:
+        for name, text in texts.items():
+            path = folder / name
             known = self._read(path)
             if known is False:
                 continue
-            data = one.text.encode("utf-8", "replace")
+            data = text.encode("utf-8", "replace")
             state = self._state(exists=known is not None, same=known == data)
-            self._add(kind, one.name, state, path, _text(known), one.text)
+            self._add(kind, name, state, path, _text(known), text)
             if state in WRITTEN:
                 self.files.append(FileToWrite(path, data, known))
 
@@ -401,11 +396,12 @@ class _Planner:
         return unified(seen_from_home(path, self.environ), old or None, new)
 
     def _skill_difference(
-        self, skill: ForeignSkill, known: Mapping[str, tuple[bytes, bool]]
+        self,
+        path: Path,
+        new: Mapping[str, tuple[bytes, bool]],
+        known: Mapping[str, tuple[bytes, bool]],
     ) -> str:
-        path = self.target.skills / skill.name
         parts = []
-        new = _by_name(skill.files)
         for name in dict.fromkeys((*new, *known)):
             before, after = known.get(name), new.get(name)
             if before != after:
@@ -498,10 +494,6 @@ def seen_from_home(path: Path, environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "") or "/"
     name = seen_from(home, str(path))
     return name if name == str(path) else f"~/{name}"
-
-
-def _as_servers(entries: Mapping[str, Any]) -> list[ForeignServer]:
-    return [ForeignServer(name, one) for name, one in entries.items() if isinstance(one, dict)]
 
 
 def _pretty(value: object) -> str:

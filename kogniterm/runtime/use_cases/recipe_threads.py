@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
 
-@dataclass(slots=True)
 class Thread:
     """One thread, open for a run; `used` is held by the node that uses it."""
 
-    session: LiveSession
-    journal: TurnJournal
-    count: TurnCount
-    used: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self, session: LiveSession, journal: TurnJournal, count: TurnCount) -> None:
+        self.session = session
+        self.journal = journal
+        self.count = count
+        self.used = asyncio.Lock()
 
     @property
     def messages(self) -> Sequence[BaseMessage]:

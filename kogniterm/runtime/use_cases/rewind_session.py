@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.agent.messages import files_kept, files_restored, note
 from kogniterm.approval import classify
@@ -24,8 +23,7 @@ LISTED = 100
 """Points that are listed: those of the last turns."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewindPoint:
+class RewindPoint(NamedTuple):
     """A point, how its turn changed the saved files, and how many commands the turn ran."""
 
     point: Point
@@ -33,8 +31,7 @@ class RewindPoint:
     commands: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(NamedTuple):
     """An action whose effects cannot be restored: those that are known, and files not saved.
 
     With neither, it is not known what the action changed.
@@ -45,8 +42,7 @@ class Lost:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rewind:
+class Rewind(NamedTuple):
     """The way back to a point: in the files, and what is not restored with them."""
 
     point: Point

@@ -16,7 +16,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -192,23 +192,16 @@ def _shown(outputs: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}: {text}" for name, text in texts.items())
 
 
-@dataclass(slots=True)
 class SessionRecipePorts:
     """The ports of a recipe that runs in a session; see `RecipePorts`."""
 
-    session: LiveSession
-    io: TurnIO
-    count: TurnCount
-    extra: Mapping[str, Tool] = field(
-        default_factory=lambda: {tool.spec.name: tool for tool in (calculator(),)}
-    )
-    threads: Threads = field(init=False)
-    _actions: _Actions = field(init=False)
-    _before: RecipeProgress = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.threads = Threads(self.session, self.count)
-        self._actions = _Actions(self.session, self.io, self.count)
+    def __init__(self, session: LiveSession, io: TurnIO, count: TurnCount) -> None:
+        self.session = session
+        self.io = io
+        self.count = count
+        self.extra: Mapping[str, Tool] = {tool.spec.name: tool for tool in (calculator(),)}
+        self.threads = Threads(session, count)
+        self._actions = _Actions(session, io, count)
         self._before = RecipeProgress()
 
     async def take_up(self) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError, why
@@ -139,8 +138,7 @@ Location = Path | str
 """A file, or the address of a PostgreSQL database."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """The result of checking everything: the sessions with their heads, and the facts."""
 
     sessions: StoreReport

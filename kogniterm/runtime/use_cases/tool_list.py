@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
@@ -27,8 +26,7 @@ PLAN_REFUSES = frozenset({"edit", "network", "external"})
 """Effects that plan mode refuses."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEntry:
+class ToolEntry(NamedTuple):
     """A tool as users see it.
 
     `effect` is what it declares, or the strongest of its calls; `package` is empty for a built-in
@@ -74,8 +72,7 @@ class ToolEntry:
         return {**self.json, **described, "rules": rules}
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """The tools, and what went wrong with others."""
 
     entries: tuple[ToolEntry, ...]
@@ -101,7 +98,7 @@ def tools_of_session(session: LiveSession) -> Listed:
     why = Phrase("model {model}", {"model": modes.model.info.name})
     graph = {spec.name for spec in service.known.specs[-3:]}
     entries = tuple(
-        replace(entry, off=entry.off or why) if entry.name in graph else entry
+        entry._replace(off=entry.off or why) if entry.name in graph else entry
         for entry in listed.entries
     )
     return Listed(entries)

@@ -6,7 +6,6 @@ replaced while a session runs knows of the newer version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import kogniterm
@@ -17,7 +16,6 @@ from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
 
 
-@dataclass(slots=True)
 class UpdateWatch:
     """Finds what is newer than the running program, and tells each update once.
 
@@ -25,9 +23,10 @@ class UpdateWatch:
     `folder` the one that holds the package.
     """
 
-    told: Path
-    folder: Path = field(default_factory=lambda: program_folder().parent)
-    _restart_told: bool = False
+    def __init__(self, told: Path, folder: Path | None = None) -> None:
+        self.told = told
+        self.folder = folder or program_folder().parent
+        self._restart_told = False
 
     def newer_commits(self) -> Phrase | None:
         """Return the notice about commits that were fetched and not told yet."""

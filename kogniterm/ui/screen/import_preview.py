@@ -192,7 +192,7 @@ def _limits(found: Found, plan: ImportPlan) -> Iterator[str]:
         yield _("Of the skills in a folder, the first {count} by name are used.").format(
             count=MOST_SKILLS
         )
-    if any(("mcp", one.name) in names and "command" in one.entry for one in found.servers):
+    if any(("mcp", one) in names and "command" in entry for one, entry in found.servers.items()):
         yield _(
             "MCP servers of this machine run in the sandbox, without network: "
             'add "network": true to those that need it.'

@@ -34,21 +34,21 @@ def left_out(found: Found) -> str:
 def test_claude(tmp_path: Path) -> None:
     HOMES["claude"](tmp_path)
     found = read("claude", tmp_path)
-    servers = {one.name: one.entry for one in found.servers}
+    servers = found.servers
     assert list(servers) == ["github", "docs", "db"]
     assert servers["docs"]["url"] == "https://docs.example.org/mcp"
     assert servers["db"]["env"] == {"PGHOST": "${PGHOST}", "PORT": "5432"}
     assert [(one.event, one.matcher, one.entry["timeout"]) for one in found.hooks] == [
         ("PreToolUse", "Bash", 30)
     ]
-    assert [one.name for one in found.commands] == ["git/commit.md", "review.md"]
-    assert [one.name for one in found.agents] == ["tester.md"]
-    assert [(f.name, f.executable) for f in found.skills[0].files] == [
+    assert list(found.commands) == ["git/commit.md", "review.md"]
+    assert list(found.agents) == ["tester.md"]
+    assert [(f.name, f.executable) for f in next(iter(found.skills.values()))] == [
         ("SKILL.md", False),
         ("scripts/read.sh", True),
     ]
-    assert found.instructions[0].source == "~/.claude/CLAUDE.md"
-    assert {(one.decision, one.words) for one in found.rules} == {
+    assert list(found.instructions) == ["~/.claude/CLAUDE.md"]
+    assert set(found.rules) == {
         ("deny", "Bash(curl:*)"),
         ("allow", "Bash(npm run test:*)"),
         ("allow", "Bash(git status)"),
@@ -68,7 +68,7 @@ def test_claude_in_another_folder_and_switched_off_hooks(tmp_path: Path) -> None
         "settings.json": {"disableAllHooks": True, "hooks": hooks},
     })  # fmt: skip
     found = read("claude", tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
-    assert [one.name for one in found.servers] == ["a"]
+    assert list(found.servers) == ["a"]
     assert not found.hooks
     assert "switched off" in left_out(found)
 
@@ -79,13 +79,13 @@ def test_servers_of_one_folder_come_with_its_import(tmp_path: Path) -> None:
     state = {"projects": {str(project): {"mcpServers": {"shop": {"command": "shop-mcp"}}}}}
     put(tmp_path, {".claude.json": {**state, "mcpServers": {"mine": {"command": "m"}}}})
     found = read("claude", tmp_path, project)
-    assert [one.name for one in found.servers] == ["shop"]
+    assert list(found.servers) == ["shop"]
 
 
 def test_codex(tmp_path: Path) -> None:
     HOMES["codex"](tmp_path)
     found = read("codex", tmp_path)
-    servers = {one.name: one.entry for one in found.servers}
+    servers = found.servers
     assert servers["context7"]["timeout"] == 45
     assert servers["context7"]["startup_timeout"] == 20
     assert servers["context7"]["includeTools"] == ["search"]
@@ -96,8 +96,8 @@ def test_codex(tmp_path: Path) -> None:
         ("Stop", ""),
         ("PostToolUse", "apply_patch"),
     ]
-    assert [one.name for one in found.commands] == ["fix.md"]
-    assert [one.name for one in found.skills] == ["notes"]
+    assert list(found.commands) == ["fix.md"]
+    assert list(found.skills) == ["notes"]
     assert found.keys == ("~/.codex/auth.json",)
     assert found.model == "gpt-5.2-codex"
     assert not left_out(found)
@@ -111,8 +111,8 @@ def test_codex_project(tmp_path: Path) -> None:
     })  # fmt: skip
     HOMES["codex"](tmp_path)
     found = read("codex", tmp_path, project)
-    assert [one.name for one in found.servers] == ["shop"]
-    assert found.agents[0].text.endswith("Test.\n")
+    assert list(found.servers) == ["shop"]
+    assert next(iter(found.agents.values())).endswith("Test.\n")
     assert found.sources == (".codex/config.toml", ".codex/agents")
     assert not found.instructions
 
@@ -120,7 +120,7 @@ def test_codex_project(tmp_path: Path) -> None:
 def test_gemini(tmp_path: Path) -> None:
     HOMES["gemini"](tmp_path)
     found = read("gemini", tmp_path)
-    servers = {one.name: one.entry for one in found.servers}
+    servers = found.servers
     assert servers["search"]["url"] == "https://search.example.org/mcp"
     assert servers["search"]["type"] == "http"
     assert servers["search"]["timeout"] == 30
@@ -131,7 +131,7 @@ def test_gemini(tmp_path: Path) -> None:
     assert hook.entry == {
         "type": "command", "command": "$CLAUDE_PROJECT_DIR/guard", "timeout": 5,
     }  # fmt: skip
-    assert [one.name for one in found.commands] == ["git/fix.toml"]
+    assert list(found.commands) == ["git/fix.toml"]
     assert found.keys == ("GEMINI_API_KEY", "~/.gemini/oauth_creds.json")
     for told in ("KogniTerm asks", "read_.* has no exact", "BeforeModel", "broken: its file is"):
         assert told in left_out(found)
@@ -145,7 +145,7 @@ def test_gemini_servers_that_are_off_or_need_a_google_login(tmp_path: Path) -> N
     }
     put(tmp_path, {".gemini/settings.json": {"mcpServers": servers, "mcp": {"excluded": ["off"]}}})
     found = read("gemini", tmp_path)
-    entries = {one.name: one.entry for one in found.servers}
+    entries = found.servers
     assert entries == {
         "off": {"command": "a", "enabled": False},
         "sse": {"url": "https://x.example/sse", "type": "sse"},
@@ -157,16 +157,16 @@ def test_gemini_servers_that_are_off_or_need_a_google_login(tmp_path: Path) -> N
 def test_opencode(tmp_path: Path) -> None:
     HOMES["opencode"](tmp_path)
     found = read("opencode", tmp_path)
-    servers = {one.name: one.entry for one in found.servers}
+    servers = found.servers
     assert servers["everything"]["command"] == "npx"
     assert servers["everything"]["args"] == ["-y", "everything"]
     assert servers["everything"]["env"]["URL"] == "http://x//y"
     assert servers["exa"]["url"] == "https://mcp.exa.ai/mcp?exaApiKey=${EXA_API_KEY}"
     assert servers["newer"]["enabled"] is False
-    assert [one.name for one in found.commands] == ["test.md", "deploy.md"]
-    (reviewer,) = found.agents
-    assert "Write" not in reviewer.text
-    assert "tools: Bash, Glob, Grep" in reviewer.text
+    assert list(found.commands) == ["test.md", "deploy.md"]
+    (reviewer,) = found.agents.values()
+    assert "Write" not in reviewer
+    assert "tools: Bash, Glob, Grep" in reviewer
     assert found.keys == ("~/.local/share/opencode/auth.json",)
     assert "Agent boss" in left_out(found)
 
@@ -181,7 +181,7 @@ def test_a_limit_of_an_opencode_agent_is_never_lost(tmp_path: Path) -> None:
         "e.md": "---\npermission: deny\n---\nE\n",
         "f.md": "---\npermissions:\n  - {action: deny}\n---\nF\n",
     })  # fmt: skip
-    texts = {one.name: one.text for one in read("opencode", tmp_path).agents}
+    texts = read("opencode", tmp_path).agents
     assert "Bash" not in texts["a.md"]
     assert "Edit" not in texts["a.md"]
     assert "Bash" not in texts["b.md"]
@@ -193,10 +193,10 @@ def test_a_limit_of_an_opencode_agent_is_never_lost(tmp_path: Path) -> None:
 def test_deepagents(tmp_path: Path) -> None:
     HOMES["deepagents"](tmp_path)
     found = read("deepagents", tmp_path)
-    assert found.servers[0].entry["type"] == "http"
-    assert [one.name for one in found.skills] == ["web"]
-    assert [one.name for one in found.agents] == ["writer.md"]
-    assert found.instructions[0].source == "~/.deepagents/agent/AGENTS.md"
+    assert next(iter(found.servers.values()))["type"] == "http"
+    assert list(found.skills) == ["web"]
+    assert list(found.agents) == ["writer.md"]
+    assert list(found.instructions) == ["~/.deepagents/agent/AGENTS.md"]
     assert found.hooks[0].entry["command"] == "no"
     put(tmp_path, {".deepagents/hooks.json": {"hooks": [{"command": ["x"], "events": ["a"]}]}})
     found = read("deepagents", tmp_path)
@@ -206,8 +206,8 @@ def test_deepagents(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", [one.word for one in AGENTS])
 def test_without_files_nothing_is_found(word: str, tmp_path: Path) -> None:
-    assert read(word, tmp_path) == Found()
-    assert read(word, tmp_path, tmp_path) == Found()
+    assert not any(read(word, tmp_path))
+    assert not any(read(word, tmp_path, tmp_path))
 
 
 @pytest.mark.parametrize("word", [one.word for one in AGENTS])
@@ -284,8 +284,9 @@ def test_links_are_followed_but_never_out_of_a_skill_or_a_project(tmp_path: Path
     (kept / "pdf/inner.md").symlink_to("real.md")
     (kept / "pdf/out.md").symlink_to(secret)
     found = read("claude", home)
-    assert found.instructions[0].text == "mine\n"
-    assert [one.name for one in found.skills[0].files] == ["SKILL.md", "inner.md", "real.md"]
+    assert list(found.instructions.values()) == ["mine\n"]
+    (files,) = found.skills.values()
+    assert [one.name for one in files] == ["SKILL.md", "inner.md", "real.md"]
     assert "leads out of the skill" in str(found.problems[0])
     project = tmp_path / "shop"
     (project / ".gemini/skills").mkdir(parents=True)
@@ -356,10 +357,10 @@ def test_sub_agents_of_codex_and_gemini_keep_their_limits(tmp_path: Path) -> Non
         ".codex/agents/b.toml": agent.format("b", "workspace-write"),
         ".gemini/agents/g.md": tools,
     })  # fmt: skip
-    one, other = (one.text for one in read("codex", tmp_path).agents)
+    one, other = read("codex", tmp_path).agents.values()
     assert "tools: Read, Grep, Glob" in one
     assert "tools" not in other
-    assert "tools: Bash, Read" in read("gemini", tmp_path).agents[0].text
+    assert "tools: Bash, Read" in next(iter(read("gemini", tmp_path).agents.values()))
 
 
 def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
@@ -377,9 +378,9 @@ def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
         }}},
     })  # fmt: skip
     entries = {
-        one.name: one.entry
+        name: entry
         for word in ("claude", "codex", "opencode", "gemini")
-        for one in read(word, tmp_path).servers
+        for name, entry in read(word, tmp_path).servers.items()
     }
     assert entries["a"]["timeout"] == 60
     assert entries["b"]["oauth"] == {"clientId": "me", "scopes": ["x"]}
@@ -387,13 +388,13 @@ def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
     assert entries["c"]["oauth"] == {"clientId": "me", "scopes": ["x", "y"]}
     assert entries["d-d"]["timeout"] == 2
     made, secrets = referenced(read("gemini", tmp_path).servers, {})
-    assert made[0].entry["oauth"]["clientSecret"] == "${D_D_CLIENT_SECRET}"
+    assert made["d-d"]["oauth"]["clientSecret"] == "${D_D_CLIENT_SECRET}"
     assert [one.value for one in secrets] == [PLAIN]
 
 
 def test_a_skill_is_imported_under_the_name_that_it_has(tmp_path: Path) -> None:
     put(tmp_path, {".claude/skills/PDF_tools/SKILL.md": "---\nname: pdf-tools\n---\nRead them.\n"})
-    assert [one.name for one in read("claude", tmp_path).skills] == ["pdf-tools"]
+    assert list(read("claude", tmp_path).skills) == ["pdf-tools"]
 
 
 def test_other_instruction_files_and_permissions(tmp_path: Path) -> None:
@@ -414,7 +415,7 @@ def test_other_instruction_files_and_permissions(tmp_path: Path) -> None:
     texts = {}
     for word in ("claude", "codex", "gemini", "opencode"):
         found = read(word, tmp_path)
-        told[word], texts[word] = left_out(found), [one.text for one in found.instructions]
+        told[word], texts[word] = left_out(found), list(found.instructions.values())
     assert texts == {
         "claude": ["Use tabs.\n"], "codex": ["For now.\n"], "gemini": ["Short.\n"], "opencode": [],
     }  # fmt: skip

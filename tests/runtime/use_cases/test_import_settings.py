@@ -442,7 +442,7 @@ def test_no_file_of_another_agent_is_read_twice(
         return read_regular(path, most)
 
     monkeypatch.setattr(source_files, "read_regular", noted)
-    assert "Write plainly.\n" in [one.text for one in Importer(home, "claude").found.instructions]
+    assert "Write plainly.\n" in Importer(home, "claude").found.instructions.values()
     assert len(opened) > 5
     assert sorted(opened) == sorted(set(opened))
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from kogniterm.runtime.extensions.foreign.found import ForeignRule, Found, Place
+from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.foreign.found_parts import (
     Findings,
     mapping,
@@ -102,7 +102,7 @@ def _servers(parts: Findings, section: object) -> None:
 def _permissions(parts: Findings, section: Mapping[str, Any]) -> None:
     for decision in _DECISIONS:
         for words in strings(section.get(decision)):
-            parts.rule(ForeignRule(decision, words))
+            parts.rule(decision, words)
 
 
 def deepagents(place: Place) -> Found:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.foreign.claude_and_deepagents import claude, deepagents
@@ -14,8 +14,7 @@ from kogniterm.runtime.extensions.foreign.gemini_cli import gemini
 from kogniterm.runtime.extensions.foreign.open_code import opencode
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignAgent:
+class ForeignAgent(NamedTuple):
     """A terminal agent: the word for it, its name, and the reader of its files.
 
     `in_place` names the files of a project that KogniTerm reads without an import.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm.types import Phrase
 
@@ -16,16 +15,7 @@ KINDS: tuple[Kind, ...] = (
 """Everything that can be imported, in the order of the screen: what runs by itself comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignServer:
-    """An MCP server; `entry` is its entry in `mcpServers`."""
-
-    name: str
-    entry: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignHook:
+class ForeignHook(NamedTuple):
     """One command of a hook: its event, which tools it is for ("" is all), and its entry."""
 
     event: str
@@ -33,16 +23,7 @@ class ForeignHook:
     entry: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignText:
-    """A custom command or a sub-agent: its file's name below the folder, and its text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(NamedTuple):
     """A file of a skill, named from the skill's folder."""
 
     name: str
@@ -50,54 +31,32 @@ class SkillFile:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignSkill:
-    """A skill with all of its files."""
-
-    name: str
-    files: tuple[SkillFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignRule:
-    """A permission of another agent, in its own words."""
-
-    decision: Literal["allow", "ask", "deny"]
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """Instructions for the model, and the file that holds them as the user names it."""
-
-    source: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """All that one agent has set up, what of it has no counterpart, and what could not be read.
 
-    `keys` are names only: of variables, and of files that hold keys.
+    Entries of `mcpServers` and the files of skills are by name, texts of commands and sub-agents by
+    the file's name below the folder, instructions by the file that holds them as the user names it.
+    A rule is its decision, and its words as the other agent has them. `keys` are names only: of
+    variables, and of files that hold keys.
     """
 
-    sources: tuple[str, ...] = ()
-    servers: tuple[ForeignServer, ...] = ()
-    hooks: tuple[ForeignHook, ...] = ()
-    skills: tuple[ForeignSkill, ...] = ()
-    commands: tuple[ForeignText, ...] = ()
-    agents: tuple[ForeignText, ...] = ()
-    instructions: tuple[Instructions, ...] = ()
-    rules: tuple[ForeignRule, ...] = ()
-    keys: tuple[str, ...] = ()
-    model: str = ""
-    left_out: tuple[Phrase, ...] = ()
-    problems: tuple[Phrase, ...] = ()
+    sources: tuple[str, ...]
+    servers: Mapping[str, Mapping[str, Any]]
+    hooks: tuple[ForeignHook, ...]
+    skills: Mapping[str, tuple[SkillFile, ...]]
+    commands: Mapping[str, str]
+    agents: Mapping[str, str]
+    instructions: Mapping[str, str]
+    rules: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
+    model: str
+    left_out: tuple[Phrase, ...]
+    problems: tuple[Phrase, ...]
 
     @property
     def counts(self) -> Mapping[Kind, int]:
         """Return how many entries of each kind there are, without those of which there are none."""
-        parts: Mapping[Kind, Sequence[object]] = {
+        parts: Mapping[Kind, Sized] = {
             "mcp": self.servers,
             "hooks": self.hooks,
             "skills": self.skills,
@@ -114,8 +73,7 @@ class Found:
         return not self.sources and not self.problems and not self.counts
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A place to look: the user's home and environment; with `project`, only that folder."""
 
     home: Path

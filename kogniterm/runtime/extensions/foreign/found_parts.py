@@ -14,16 +14,7 @@ from typing import Any
 
 from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.errors import UnusableValueError, why
-from kogniterm.runtime.extensions.foreign.found import (
-    ForeignHook,
-    ForeignRule,
-    ForeignServer,
-    ForeignSkill,
-    ForeignText,
-    Found,
-    Instructions,
-    Place,
-)
+from kogniterm.runtime.extensions.foreign.found import ForeignHook, Found, Place, SkillFile
 from kogniterm.runtime.extensions.foreign.source_files import SourceFiles
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, MAX_COMMAND
@@ -51,13 +42,13 @@ class Findings:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.files = SourceFiles(place)
-        self._servers: dict[str, ForeignServer] = {}
+        self._servers: dict[str, Mapping[str, Any]] = {}
         self._hooks: list[ForeignHook] = []
-        self._skills: dict[str, ForeignSkill] = {}
-        self._commands: dict[str, ForeignText] = {}
-        self._agents: dict[str, ForeignText] = {}
-        self._instructions: list[Instructions] = []
-        self._rules: list[ForeignRule] = []
+        self._skills: dict[str, tuple[SkillFile, ...]] = {}
+        self._commands: dict[str, tuple[str, str]] = {}
+        self._agents: dict[str, str] = {}
+        self._instructions: dict[str, str] = {}
+        self._rules: dict[tuple[str, str], None] = {}
         self._keys: dict[str, None] = {}
         self._left_out: dict[str, Phrase] = {}
         self.model = ""
@@ -66,12 +57,12 @@ class Findings:
         """Return everything as one value."""
         return Found(
             tuple(self.files.read),
-            tuple(self._servers.values()),
+            self._servers,
             tuple(self._hooks),
-            tuple(self._skills.values()),
-            tuple(self._commands.values()),
-            tuple(self._agents.values()),
-            tuple(self._instructions),
+            self._skills,
+            dict(self._commands.values()),
+            self._agents,
+            self._instructions,
             tuple(self._rules),
             tuple(self._keys),
             one_line(self.model, 100),
@@ -129,7 +120,7 @@ class Findings:
                     {"name": shown(name)},
                 )
             )
-        self._servers.setdefault(name, ForeignServer(name, kept))
+        self._servers.setdefault(name, kept)
 
     def hooks(self, section: object) -> None:
         """Add the hooks of a section: groups with a matcher by event, each with its commands."""
@@ -155,19 +146,19 @@ class Findings:
     def skills(self, *folders: Path) -> None:
         """Add the skills of folders; of the same name, that of the first one."""
         for folder in folders:
-            for skill in self.files.skills(folder):
-                text = next(one.data for one in skill.files if one.name == SKILL_FILE)
+            for own_name, files in self.files.skills(folder):
+                text = next(one.data for one in files if one.name == SKILL_FILE)
                 # Other agents let the folder have another name.
-                name = read_document(text.decode(errors="replace")).text("name") or skill.name
+                name = read_document(text.decode(errors="replace")).text("name") or own_name
                 try:
                     parse_skill(name, text.decode())
                 except (UnusableValueError, UnicodeDecodeError) as error:
                     fault = why(error) if isinstance(error, UnicodeDecodeError) else error.text
                     self.leave_out(
-                        Phrase("Skill {name}: {why}.", {"name": shown(skill.name), "why": fault})
+                        Phrase("Skill {name}: {why}.", {"name": shown(own_name), "why": fault})
                     )
                 else:
-                    self._skills.setdefault(name, ForeignSkill(name, skill.files))
+                    self._skills.setdefault(name, files)
 
     def command(self, name: str, text: str, ending: str = ".md") -> None:
         """Add a custom command; the folders in its name become part of it."""
@@ -179,7 +170,7 @@ class Findings:
         elif not text.strip():
             self.leave_out(Phrase("Command {name}: it is empty.", {"name": shown(name)}))
         else:
-            self._commands.setdefault(typed, ForeignText(typed + ending, text))
+            self._commands.setdefault(typed, (typed + ending, text))
 
     def agent(self, name: str, text: str) -> None:
         """Add a sub-agent."""
@@ -189,7 +180,7 @@ class Findings:
                 Phrase("Sub-agent {name}: its name cannot be typed.", {"name": shown(name)})
             )
         else:
-            self._agents.setdefault(typed, ForeignText(f"{typed}.md", text))
+            self._agents.setdefault(f"{typed}.md", text)
 
     def instructions(self, path: Path, text: str | None = None) -> bool:
         """Add the instructions in a file, or its `text` where it was read already.
@@ -199,7 +190,7 @@ class Findings:
         text = text if text is not None else self.files.text(path)
         if text is None or not text.strip():
             return False
-        self._instructions.append(Instructions(self.files.shown(path), text))
+        self._instructions[self.files.shown(path)] = text
         if names := dict.fromkeys(_INCLUDED.findall(text)):
             self.leave_out(
                 Phrase(
@@ -216,10 +207,9 @@ class Findings:
             Phrase("Permissions in {place}: write rules in policy.toml.", {"place": place})
         )
 
-    def rule(self, rule: ForeignRule) -> None:
-        """Add a permission."""
-        if rule not in self._rules:
-            self._rules.append(rule)
+    def rule(self, decision: str, words: str) -> None:
+        """Add a permission, in the words of the other agent."""
+        self._rules[decision, words] = None
 
     def keys_of(self, names: Iterable[str]) -> None:
         """Note the names of variables that hold keys."""

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from kogniterm.runtime.extensions.foreign.found import ForeignRule
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import render_line
 
@@ -21,21 +20,22 @@ _TAIL = re.compile(r"(?P<start>.*?)(?::\*| \*|\*)", re.DOTALL)
 _UNSAFE = re.compile(r"[*?&|;<>()$`\\\n]")
 
 
-def proposed_rules(rules: Iterable[ForeignRule]) -> list[str]:
-    """Return the rules as lines of TOML, each behind a `#`; none of them is in force."""
+def proposed_rules(rules: Iterable[tuple[str, str]]) -> list[str]:
+    """Return decisions with their words as lines of TOML, each behind a `#`: none is in force."""
     lines: list[str] = []
-    for rule in rules:
-        made = _rule(rule)
-        words = redact(render_line(rule.words))
+    for decision, words in rules:
+        made = _rule(decision, words)
         if made is None:
-            lines.append(f"# {rule.decision}: {words} (no exact counterpart)")
+            shown = redact(render_line(words))
+            lines.append(f"# {decision}: {shown} (no exact counterpart)")
         else:
             lines += ["#", *(f"# {line}" for line in made)]
     return lines
 
 
-def _rule(rule: ForeignRule) -> list[str] | None:
-    found = _COMMAND.fullmatch(rule.words)
+def _rule(decision: str, told: str) -> list[str] | None:
+    """Return the lines of one rule, or None if its pattern has no exact counterpart."""
+    found = _COMMAND.fullmatch(told)
     if found is None:
         return None
     tail = _TAIL.fullmatch(found[1])
@@ -46,7 +46,7 @@ def _rule(rule: ForeignRule) -> list[str] | None:
         return None
     if not words or _UNSAFE.search(text) or "/" in words[0]:
         return None
-    lines = ["[[rule]]", f'decision = "{rule.decision}"', f"program = {_quoted(words[0])}"]
+    lines = ["[[rule]]", f'decision = "{decision}"', f"program = {_quoted(words[0])}"]
     arguments = re.escape(" ".join(words[1:])).replace(r"\ ", " ")
     if tail and arguments:
         arguments += "( .*)?"

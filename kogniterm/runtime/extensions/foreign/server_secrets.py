@@ -7,11 +7,9 @@ miss the keys of smaller services.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from kogniterm.runtime.extensions.foreign.found import ForeignServer
 from kogniterm.text.redact import find_secrets
 from kogniterm.text.secret_patterns import NOT_SECRET, STRONG, WEAK
 
@@ -34,8 +32,7 @@ _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|digest|apikey)\s+)(.+)", re.DO
 _IN_QUERY = re.compile(r"(?i)([?&][\w.-]*(?:key|token|secret|auth|sig)[\w.-]*=)([^&#\s]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSecret:
+class ServerSecret(NamedTuple):
     """A secret of a server, and the variable that its entry refers to in its place.
 
     `set` says whether the variable is set in the user's environment, `same` if to this value.
@@ -49,11 +46,11 @@ class ServerSecret:
 
 
 def referenced(
-    servers: Iterable[ForeignServer], environ: Mapping[str, str]
-) -> tuple[tuple[ForeignServer, ...], tuple[ServerSecret, ...]]:
+    servers: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]
+) -> tuple[Mapping[str, Mapping[str, Any]], tuple[ServerSecret, ...]]:
     """Return the servers with references in place of their secrets, and these secrets."""
     names = _Variables(environ)
-    made = tuple(ForeignServer(one.name, _Entry(one.name, names).of(one.entry)) for one in servers)
+    made = {name: _Entry(name, names).of(entry) for name, entry in servers.items()}
     return made, tuple(names.secrets.values())
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from kogniterm.errors import why
 from kogniterm.host.safe_files import read_regular, resolved
-from kogniterm.runtime.extensions.foreign.found import ForeignSkill, Place, SkillFile
+from kogniterm.runtime.extensions.foreign.found import Place, SkillFile
 from kogniterm.runtime.trust import skill_places
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.visible import render_words
@@ -107,8 +107,8 @@ class SourceFiles:
                 self._note(folder)
                 yield name.removesuffix(ending), text
 
-    def skills(self, folder: Path) -> Iterator[ForeignSkill]:
-        """Yield the skills in a folder: each folder in it that describes one."""
+    def skills(self, folder: Path) -> Iterator[tuple[str, tuple[SkillFile, ...]]]:
+        """Yield the skills in a folder with their files: each folder in it that describes one."""
         for name in self._names(folder):
             path = folder / name
             if name.startswith(".") or not self.exists(path / skill_places.SKILL_FILE):
@@ -116,7 +116,7 @@ class SourceFiles:
             files = self._skill(path)
             if files:
                 self._note(folder)
-                yield ForeignSkill(name, files)
+                yield name, files
 
     def folders(self, folder: Path) -> list[str]:
         """Return the names of the folders in a folder, without those that begin with a dot."""

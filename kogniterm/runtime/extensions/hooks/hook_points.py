@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import RefusedError, ToolError
@@ -36,8 +36,7 @@ BEGINS = "[hooks:]"
 """The line above what an observation says of hooks."""
 
 
-@dataclass(frozen=True, slots=True)
-class AfterTool:
+class AfterTool(NamedTuple):
     """The words of hooks after a tool: a note for the model, and why the turn is to end.
 
     `cancelled` is whether the turn was stopped while they ran.
@@ -60,21 +59,26 @@ def stopped(why: Phrase) -> RefusedError:
     return RefusedError(why.template, **dict(why.values))
 
 
-@dataclass(slots=True)
 class Hooks:
     """The hooks of a session, where they run; `tool_of` finds the tools whose input they change."""
 
-    runner: HookRunner = field(default_factory=NoHooks)
-    tool_of: Callable[[str], Tool | None] = lambda name: None
-    shown: Callable[[ActionRequest], ActionRequest] = lambda request: request
-    """Returns a request as it may be shown and kept."""
-    _beside: dict[str, list[str]] = field(default_factory=dict)
-    """Notes for the model that come with the result of a request."""
-    _context: list[str] = field(default_factory=list)
-    _continued: dict[str, int] = field(default_factory=dict)
-    _begun: bool = False
-    _beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _notices: set[asyncio.Task[HookFindings]] = field(default_factory=set)
+    def __init__(
+        self,
+        runner: HookRunner | None = None,
+        tool_of: Callable[[str], Tool | None] = lambda name: None,
+        shown: Callable[[ActionRequest], ActionRequest] = lambda request: request,
+    ) -> None:
+        self.runner = runner or NoHooks()
+        self.tool_of = tool_of
+        self.shown = shown
+        """Returns a request as it may be shown and kept."""
+        self._beside: dict[str, list[str]] = {}
+        """Notes for the model that come with the result of a request."""
+        self._context: list[str] = []
+        self._continued: dict[str, int] = {}
+        self._begun = False
+        self._beginning = asyncio.Lock()
+        self._notices: set[asyncio.Task[HookFindings]] = set()
 
     def concerns(self, tool: str) -> bool:
         """Return whether a hook runs before or after calls of this tool."""

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram, ProgramResult
@@ -62,8 +62,7 @@ class HookAnswer:
         return "stop" if self.stop is not None else self.choice or "done"
 
 
-@dataclass(frozen=True, slots=True)
-class HookPlace:
+class HookPlace(NamedTuple):
     """The surroundings of hooks: a folder, an environment, the sandboxes of both kinds of hooks.
 
     `box` is None where no sandbox works on this machine; `own_box` also shows the user's scripts.
@@ -151,11 +150,11 @@ def answer_of(
         return HookAnswer(hook, seconds, code, failure=Phrase("its output is not valid JSON"))
 
 
-@dataclass(frozen=True, slots=True)
 class _Words:
     """Makes a hook's words fit to be kept, sent and shown."""
 
-    redact: Callable[[str], str]
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self.redact = redact
 
     def context(self, text: object) -> str:
         """Return words for the model."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
@@ -33,8 +33,7 @@ SHOWN_AFTER = 1.0
 """Seconds after which a running hook is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """A hook's words for the model, and the name of the hook."""
 
     name: str
@@ -275,8 +274,7 @@ def _tell(answers: Iterable[HookAnswer], sink: EventSink) -> None:
             sink(events.Notice(Phrase("The hook {name} failed: {why}.", values), "warning"))
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(NamedTuple):
     """A run of a hook as the journal has it."""
 
     event: str

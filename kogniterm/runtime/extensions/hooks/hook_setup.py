@@ -137,16 +137,16 @@ def _boxes(
     return box, replace(box, shown=(*box.shown, str(scripts)))
 
 
-@dataclass(slots=True)
 class Transcripts:
     """Writes the conversation for hooks, as Claude Code keeps it: one JSON object a line.
 
     A file lasts as long as the hooks of one event run, so that nothing stays that was forgotten.
     """
 
-    folder: Path
-    state: Callable[[], SessionState]
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    def __init__(self, folder: Path, state: Callable[[], SessionState]) -> None:
+        self.folder = folder
+        self.state = state
+        self._numbers: Iterator[int] = count(1)
 
     @contextmanager
     def kept(self) -> Iterator[str]:

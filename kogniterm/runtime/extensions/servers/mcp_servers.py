@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.runtime.trust.project_places import ProjectFile
@@ -47,8 +47,7 @@ MOST_RESOURCES = 10
 _NAMED = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9][\w.-]*):(\S+)")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedResource:
+class NamedResource(NamedTuple):
     """A resource that an input names as @SERVER:URI: what it holds, or why it cannot be read."""
 
     name: str
@@ -102,18 +101,18 @@ def _of_user(file: Path) -> Servers:
         return Servers((), (Phrase("{file} cannot be read: {why}.", values),))
 
 
-@dataclass(slots=True)
 class Server:
     """One server of a session; `failure` is why it could not be started last."""
 
-    config: ServerConfig
-    record: ServerRecord
-    connection: Connection | None = None
-    failure: str = ""
-    off: bool = False
-    checked: bool = False
-    """True once its list of tools was compared since it was started."""
-    listed_at: float = 0.0
+    def __init__(self, config: ServerConfig, record: ServerRecord) -> None:
+        self.config = config
+        self.record = record
+        self.connection: Connection | None = None
+        self.failure = ""
+        self.off = False
+        self.checked = False
+        """True once its list of tools was compared since it was started."""
+        self.listed_at = 0.0
 
     @property
     def state(self) -> ServerState:

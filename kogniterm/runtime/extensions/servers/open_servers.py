@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, configured
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The place of a session's servers: its folder, environment, sandbox and private /tmp.
 
     `project` are the trusted files of the folder. `bounds` is None where the user

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig
@@ -19,11 +17,11 @@ MOST_LINES = 40
 TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
 class ServerQuestions:
     """Asks the user at whose terminal a turn runs."""
 
-    asker: AskPort
+    def __init__(self, asker: AskPort) -> None:
+        self.asker = asker
 
     async def trust_tool(self, config: ServerConfig, tool: ServerTool, diff: str) -> bool:
         values = {"server": config.name, "tool": one_line(tool.name, 80)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError, ToolError
@@ -28,11 +28,11 @@ _CACHES = {
 _PIECE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
 class StartedServer:
     """A running server, as the transport reads and writes it."""
 
-    program: ConfinedProgram
+    def __init__(self, program: ConfinedProgram) -> None:
+        self.program = program
 
     async def read(self) -> bytes:
         assert self.program.process.stdout is not None
@@ -51,7 +51,6 @@ class StartedServer:
         return self.program.complaints
 
 
-@dataclass(frozen=True, slots=True)
 class ServerStarter:
     """Starts the local servers of one workspace.
 
@@ -59,11 +58,19 @@ class ServerStarter:
     its private /tmp, `states` the folder below which each server has one to write to.
     """
 
-    workspace: str
-    bounds: Sandbox | None
-    temporary: Callable[[], str]
-    states: Path
-    environ: Mapping[str, str]
+    def __init__(
+        self,
+        workspace: str,
+        bounds: Sandbox | None,
+        temporary: Callable[[], str],
+        states: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.workspace = workspace
+        self.bounds = bounds
+        self.temporary = temporary
+        self.states = states
+        self.environ = environ
 
     async def start(self, config: ServerConfig) -> StartedServer:
         """Start a server, whose variables are filled in. Raises `ToolError`."""

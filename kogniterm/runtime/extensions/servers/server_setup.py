@@ -9,9 +9,8 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.messages import note
@@ -133,8 +132,7 @@ def launch_lines(config: ServerConfig) -> list[Phrase]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChange:
+class ToolChange(NamedTuple):
     """A tool that the user has not trusted as it is; `diff` is "" for one that is new."""
 
     tool: ServerTool

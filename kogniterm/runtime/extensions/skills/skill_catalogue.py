@@ -7,7 +7,7 @@ are given; then only some of them, with the number of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import text_tokens
@@ -19,8 +19,7 @@ SHORTEST = 24
 """Characters below which a description says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(NamedTuple):
     """The text for the model; `cut` are the skills whose descriptions are shorter than they are.
 
     `unnamed` are those that the model is not told of.

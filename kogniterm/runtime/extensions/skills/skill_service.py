@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm import prompts
@@ -41,21 +40,29 @@ _WRAPPING = 1_500
 """Characters kept for what stands around the instructions: folder and files."""
 
 
-@dataclass(slots=True)
 class SkillService:
     """The skills of one session; `found` is how they were when they were last looked at."""
 
-    sources: SkillSources
-    journal: TurnJournal
-    modes: SessionModes
-    policy: PolicyService
-    asker: AskPort
-    found: tuple[FoundSkill, ...] = ()
-    offered: Catalogue = field(default_factory=Catalogue)
-    _tool_offered: bool = False
-    """Set once the model has the tool, which stays then: the list of tools must not change."""
-    _declined: set[str] = field(default_factory=set)
-    """The skills whose permissions the user did not want in this process."""
+    def __init__(
+        self,
+        sources: SkillSources,
+        journal: TurnJournal,
+        modes: SessionModes,
+        policy: PolicyService,
+        asker: AskPort,
+        found: tuple[FoundSkill, ...] = (),
+    ) -> None:
+        self.sources = sources
+        self.journal = journal
+        self.modes = modes
+        self.policy = policy
+        self.asker = asker
+        self.found = found
+        self.offered = Catalogue()
+        self._tool_offered = False
+        """Set once the model has the tool, which stays then: the list of tools must not change."""
+        self._declined: set[str] = set()
+        """The skills whose permissions the user did not want in this process."""
 
     def look(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
         """Look at the disk again; return all skills there are. `seen` is the workspace just now."""

@@ -69,13 +69,13 @@ class FoundSkill:
         return next((one.digest for one in self.files if one.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
 class SkillSources:
     """Finds skills for the workspace `folder`, and keeps what the user decided about them."""
 
-    paths: Paths
-    folder: Path
-    home: Path
+    def __init__(self, paths: Paths, folder: Path, home: Path) -> None:
+        self.paths = paths
+        self.folder = folder
+        self.home = home
 
     @property
     def accepted(self) -> TrustStore:

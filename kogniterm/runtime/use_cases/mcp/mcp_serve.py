@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,12 +86,12 @@ def _texts() -> Mapping[str, ToolText]:
     }
 
 
-@dataclass(frozen=True, slots=True)
 class _Server:
-    settings: Settings
-    paths: Paths
-    roots: tuple[Path, ...]
-    say: Say
+    def __init__(self, settings: Settings, paths: Paths, roots: tuple[Path, ...], say: Say) -> None:
+        self.settings = settings
+        self.paths = paths
+        self.roots = roots
+        self.say = say
 
     async def run_task(self, task: str, folder: str, *, asks: bool) -> _Task:
         """Begin `task`. Raises `KognitermError`."""
@@ -270,13 +269,13 @@ class _Task:
         return asked.meant(str(values.get("answer", "")) if values is not None else None)
 
 
-@dataclass(frozen=True, slots=True)
 class _FormApprover:
     """Asks the client about each action that policy neither allows nor denies."""
 
-    ask: Callable[[Form], Any]
-    say: Say
-    session: LiveSession
+    def __init__(self, ask: Callable[[Form], Any], say: Say, session: LiveSession) -> None:
+        self.ask = ask
+        self.say = say
+        self.session = session
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
