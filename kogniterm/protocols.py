@@ -298,12 +298,6 @@ class Queue(Protocol):
     def resume(self, task_id: str) -> bool:
         """Queue a task again whose question was answered."""
 
-    def set_limit(self, queue: str, slots: int | None) -> None:
-        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
-
-    def limits(self) -> dict[str, int]:
-        """Return how many tasks of a queue may run at once, for queues with a limit."""
-
 
 class WorkerQueue(Queue, Protocol):
     """The tasks of one user, for workers too."""
@@ -325,7 +319,7 @@ class WorkerQueue(Queue, Protocol):
         """Take the next task of `queues` that `worker` may do, if any.
 
         Higher priorities come first, and of the same priority, those that were added first. No two
-        tasks run in one folder, nor more than the limit of a queue allows.
+        tasks run in one folder.
         """
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:

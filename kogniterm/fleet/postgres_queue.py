@@ -226,10 +226,10 @@ class PostgresQueue(TaskTable):
         while True:
             try:
                 with self._both():
-                    number, names = self._number(worker.name), self._with_free_slots(queues)
-                    if number is None or not names:
+                    number = self._number(worker.name)
+                    if number is None:
                         return None
-                    wanted = [self._queue_name(one, worker.version) for one in names]
+                    wanted = [self._queue_name(one, worker.version) for one in queues]
                     job = _at_once(self._jobs.fetch_job(wanted, number))
                     if job is None:
                         return None
@@ -237,29 +237,6 @@ class PostgresQueue(TaskTable):
                         return self._task(_id(job))
             except DuplicateError:  # a task of another worker began in this folder meanwhile
                 continue
-
-    def _with_free_slots(self, queues: Collection[str]) -> list[str]:
-        """Return those of `queues` in which another task may run.
-
-        The limits stay locked, so that two workers do not take the last slot both.
-        """
-        limited: dict[str, int] = dict(
-            self._database.execute(
-                "SELECT queue, slots FROM queue_limits WHERE queue = ANY(?) "
-                "ORDER BY queue FOR UPDATE",
-                (list(queues),),
-            )
-        )
-        running: dict[str, int] = dict(
-            self._database.execute(
-                "SELECT queue, count(*) FROM queue_tasks "
-                "WHERE state = 'running' AND queue = ANY(?) GROUP BY queue",
-                (list(limited),),
-            )
-            if limited
-            else ()
-        )
-        return [one for one in queues if one not in limited or running.get(one, 0) < limited[one]]
 
     def _accept(self, job: Job, worker: WorkerInfo) -> bool:
         """Give the task of a fetched job to `worker`; False where it is not its turn yet."""

@@ -90,8 +90,6 @@ _WORKER_COLUMNS = """name TEXT NOT NULL,
     beat DOUBLE PRECISION NOT NULL,
     delivery BIGINT"""
 
-_LIMIT_COLUMNS = "queue TEXT NOT NULL, slots INTEGER NOT NULL"
-
 
 _OVERVIEW = "id, queue, state, priority, worker, due, created, updated, seconds, tokens, cost"
 _GRANT_OPERATOR = f"""CREATE FUNCTION queue_grant_operator(operator text) RETURNS void
@@ -115,7 +113,6 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
-        ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
         statements += user_table(name, columns, key, shared=shared, lenient=True)
     statements += [
@@ -133,7 +130,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers", "queue_limits"),
+    ("queue_tasks", "queue_workers"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -349,19 +346,6 @@ class TaskTable:
         """Queue a task again whose question was answered."""
         return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
 
-    def set_limit(self, queue: str, slots: int | None) -> None:
-        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
-        with self._database.transaction():
-            self._database.run("DELETE FROM queue_limits WHERE queue = ?", (queue,))
-            if slots is not None:
-                self._database.run(
-                    "INSERT INTO queue_limits (queue, slots) VALUES (?, ?)", (queue, slots)
-                )
-
-    def limits(self) -> dict[str, int]:
-        """Return how many tasks of a queue may run at once, for queues with a limit."""
-        return dict(self._database.execute("SELECT queue, slots FROM queue_limits ORDER BY queue"))
-
     def _set(
         self,
         task_id: str,
@@ -535,9 +519,6 @@ class SqliteQueue(TaskTable):
             f"WHERE state = 'queued' AND due <= ? AND version = ? AND queue IN ({marks}) "
             "AND NOT EXISTS (SELECT 1 FROM queue_tasks AS other "
             "WHERE other.state = 'running' AND other.folder = task.folder) "
-            "AND NOT EXISTS (SELECT 1 FROM queue_limits AS most WHERE most.queue = task.queue "
-            "AND most.slots <= (SELECT count(*) FROM queue_tasks AS beside "
-            "WHERE beside.state = 'running' AND beside.queue = task.queue)) "
             "ORDER BY priority DESC, created, id LIMIT ?",
             (self._database.clock(), worker.version, *queues, _CANDIDATES),
         )

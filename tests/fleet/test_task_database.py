@@ -84,21 +84,6 @@ def test_scheduled_tasks_take_their_place_when_their_time_has_come(open_queue: O
     assert taken[-1] == "a"
 
 
-def test_a_queue_has_a_limit_over_all_workers(open_queue: OpenQueue) -> None:
-    queue, other = open_queue(), open_queue()
-    queue.add([new(f"n{number}", queue="night") for number in range(4)])
-    queue.add([new("day")])
-    queue.set_limit("night", 2)
-    assert other.limits() == {"night": 2}
-    both = ("night", "default")
-    assert [take(queue, "v", "night"), take(other, "w", *both)] == ["n0", "n1"]
-    assert [take(queue, "v", "night"), take(other, "w", *both)] == [None, "day"]
-    queue.finish(queue.find("n0"), DONE)
-    assert [take(other, "w", *both), take(queue, "v", *both)] == ["n2", None]
-    queue.set_limit("night", None)
-    assert (take(queue, "v", "night"), queue.limits()) == ("n3", {})
-
-
 def test_a_task_does_not_wait_for_one_that_no_worker_serves(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("night", "/same", queue="night"), new("day", "/same")])
