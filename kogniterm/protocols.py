@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kogniterm.types import (
     ActionRequest,
@@ -36,6 +36,9 @@ from kogniterm.types.queue_values import (
     TaskState,
     WorkerInfo,
 )
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Clock(Protocol):
@@ -299,12 +302,30 @@ class Queue(Protocol):
         """Queue a task again whose question was answered."""
 
 
-class WorkerQueue(Queue, Protocol):
-    """The tasks of one user, for workers too."""
+class TaskRunner(Protocol):
+    """A worker as its queue sees it. `shares` are groups of queues with the slots of each group."""
 
     @property
-    def poll(self) -> float:
-        """Return the seconds between two looks for a task, where nothing tells of it before."""
+    def info(self) -> WorkerInfo:
+        """Return its name and its machine."""
+
+    @property
+    def shares(self) -> Sequence[tuple[Sequence[str], int]]:
+        """Return groups of queues, and how many tasks of each group run at once here."""
+
+    @property
+    def running(self) -> Mapping[str, asyncio.Future[None]]:
+        """Return the tasks that run here, by ID; each future is done when its end is recorded."""
+
+    def count_running(self, queues: Collection[str]) -> int:
+        """Return how many tasks of these queues run here."""
+
+    def start(self, task: QueuedTask) -> None:
+        """Start a task that was taken."""
+
+
+class WorkerQueue(Queue, Protocol):
+    """The tasks of one user, for workers too."""
 
     def register(self, worker: WorkerInfo) -> None:
         """Add a worker, in place of one of the same name."""
@@ -315,28 +336,22 @@ class WorkerQueue(Queue, Protocol):
     def leave(self, name: str) -> None:
         """Remove a worker."""
 
-    def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
-        """Take the next task of `queues` that `worker` may do, if any.
-
-        Higher priorities come first, and of the same priority, those that were added first. No two
-        tasks run in one folder.
-        """
-
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         """Record how a start ended; False when the task was taken from this worker meanwhile."""
 
-    def recover(
-        self, name: str = "", running: Collection[str] = (), *, silent: bool = True
-    ) -> list[str]:
-        """Queue the tasks of lost workers again; returns their IDs.
+    def lost(self, name: str, running: Collection[str]) -> list[QueuedTask]:
+        """Return the running tasks of workers that are gone.
 
-        So are tasks of the worker `name` that are not among those `running` there: it took them
-        when the database went away. Without `silent`, workers on other machines that are only
-        silent do not count as lost.
+        So are those of the worker `name` that are not among the `running` ones: it took them when
+        the database went away.
         """
 
-    async def listen(self, worker: WorkerInfo, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever there may be something to do for `worker`, until cancelled."""
+    async def serve(self, worker: TaskRunner, *, wait: bool = True) -> None:
+        """Give `worker` tasks until cancelled; without `wait`, until none is ready.
+
+        Higher priorities come first, and of the same priority, those that were added first. No two
+        tasks run in one folder. Tasks of lost workers are queued again.
+        """
 
 
 EventSink = Callable[[Event], None]

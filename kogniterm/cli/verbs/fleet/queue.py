@@ -105,7 +105,7 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
 
 
 def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.fleet.queue_opening import MissingQueueError
+    from kogniterm.fleet.task_queue import MissingQueueError
     from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
     info, key = store.find(args.session), paths_in_use().queue_key
@@ -191,7 +191,7 @@ def _asked(
 
 def _tasks(args: argparse.Namespace) -> AbstractContextManager[WorkerQueue]:
     """Return the queue in the sessions' database."""
-    from kogniterm.fleet.queue_opening import open_queue
+    from kogniterm.fleet.task_queue import open_queue
 
     return closing(open_queue(location_of(args), user_name(), paths_in_use().data))
 
@@ -293,20 +293,19 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
 
 
 def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.fleet.orphans import stop_child
+    from kogniterm.fleet.task_run import stop_child
     from kogniterm.sessions.journal.ownership import held_here, this_process
 
     with _tasks(args) as queue:
         found = _named(queue, args)
         for task in found:
             queue.cancel(task.id)
-        queue.recover()  # a lost worker stops nothing
         states = {one.id: queue.find(one.id) for one in found}
         watched = {one.name for one in queue.workers()}
         held = held_here(store.database, this_process())
         for one in states.values():  # its process may go on without its worker
             if one.id in held and one.worker not in watched and queue.cancelled([one.id]):
-                stop_child(one.id, held[one.id])
+                stop_child(held[one.id])
     lines = []
     for task_id, task in states.items():
         told = {
