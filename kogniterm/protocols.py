@@ -339,13 +339,6 @@ class WorkerQueue(Queue, Protocol):
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         """Record how a start ended; False when the task was taken from this worker meanwhile."""
 
-    def lost(self, name: str, running: Collection[str]) -> list[QueuedTask]:
-        """Return the running tasks of workers that are gone.
-
-        So are those of the worker `name` that are not among the `running` ones: it took them when
-        the database went away.
-        """
-
     async def serve(self, worker: TaskRunner, *, wait: bool = True) -> None:
         """Give `worker` tasks until cancelled; without `wait`, until none is ready.
 

@@ -26,7 +26,6 @@ from procrastinate.schema import SchemaManager
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.fleet.task_database import LOST, SILENCE, TaskTable
 from kogniterm.protocols import TaskRunner
-from kogniterm.sessions.journal.ownership import Holder
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
 from kogniterm.types.queue_values import (
@@ -57,10 +56,8 @@ _APPLIED = "SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = 
 class PostgresQueue(TaskTable):
     """The tasks of one user on all machines that share a database at the address `location`."""
 
-    def __init__(
-        self, database: Database, location: str, *, version: str, me: Holder | None = None
-    ) -> None:
-        super().__init__(database, version=version, me=me)
+    def __init__(self, database: Database, location: str, *, version: str) -> None:
+        super().__init__(database, version=version)
         self._schema = _install(database)
         self._kind = f"session:{database.user}"
         # It is never opened: its statements run on the connection of our rows.

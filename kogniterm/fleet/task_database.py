@@ -151,18 +151,13 @@ def _task(row: Row) -> QueuedTask:
 
 
 class TaskTable:
-    """The tasks and workers of one user in one database.
+    """The tasks and workers of one user in one database. Methods raise `StorageError` kinds."""
 
-    `me` is this process, which may be a worker. Methods raise `StorageError` kinds.
-    """
-
-    def __init__(
-        self, database: Database, *, version: str = __version__, me: Holder | None = None
-    ) -> None:
+    def __init__(self, database: Database, *, version: str = __version__) -> None:
         self._database = database
         self.patches = TaskPatches(database)
         self._version = version
-        self._me = me or this_process()
+        self._me = this_process()
 
     def close(self) -> None:
         self._database.close()
