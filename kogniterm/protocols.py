@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kogniterm.types import (
     ActionRequest,
@@ -36,6 +36,9 @@ from kogniterm.types.queue_values import (
     TaskState,
     WorkerInfo,
 )
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Clock(Protocol):
@@ -298,19 +301,31 @@ class Queue(Protocol):
     def resume(self, task_id: str) -> bool:
         """Queue a task again whose question was answered."""
 
-    def set_limit(self, queue: str, slots: int | None) -> None:
-        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
 
-    def limits(self) -> dict[str, int]:
-        """Return how many tasks of a queue may run at once, for queues with a limit."""
+class TaskRunner(Protocol):
+    """A worker as its queue sees it. `shares` are groups of queues with the slots of each group."""
+
+    @property
+    def info(self) -> WorkerInfo:
+        """Return its name and its machine."""
+
+    @property
+    def shares(self) -> Sequence[tuple[Sequence[str], int]]:
+        """Return groups of queues, and how many tasks of each group run at once here."""
+
+    @property
+    def running(self) -> Mapping[str, asyncio.Future[None]]:
+        """Return the tasks that run here, by ID; each future is done when its end is recorded."""
+
+    def count_running(self, queues: Collection[str]) -> int:
+        """Return how many tasks of these queues run here."""
+
+    def start(self, task: QueuedTask) -> None:
+        """Start a task that was taken."""
 
 
 class WorkerQueue(Queue, Protocol):
     """The tasks of one user, for workers too."""
-
-    @property
-    def poll(self) -> float:
-        """Return the seconds between two looks for a task, where nothing tells of it before."""
 
     def register(self, worker: WorkerInfo) -> None:
         """Add a worker, in place of one of the same name."""
@@ -321,28 +336,15 @@ class WorkerQueue(Queue, Protocol):
     def leave(self, name: str) -> None:
         """Remove a worker."""
 
-    def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
-        """Take the next task of `queues` that `worker` may do, if any.
-
-        Higher priorities come first, and of the same priority, those that were added first. No two
-        tasks run in one folder, nor more than the limit of a queue allows.
-        """
-
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         """Record how a start ended; False when the task was taken from this worker meanwhile."""
 
-    def recover(
-        self, name: str = "", running: Collection[str] = (), *, silent: bool = True
-    ) -> list[str]:
-        """Queue the tasks of lost workers again; returns their IDs.
+    async def serve(self, worker: TaskRunner, *, wait: bool = True) -> None:
+        """Give `worker` tasks until cancelled; without `wait`, until none is ready.
 
-        So are tasks of the worker `name` that are not among those `running` there: it took them
-        when the database went away. Without `silent`, workers on other machines that are only
-        silent do not count as lost.
+        Higher priorities come first, and of the same priority, those that were added first. No two
+        tasks run in one folder. Tasks of lost workers are queued again.
         """
-
-    async def listen(self, worker: WorkerInfo, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever there may be something to do for `worker`, until cancelled."""
 
 
 EventSink = Callable[[Event], None]

@@ -1,17 +1,16 @@
 """The rows of the queue in the database of the sessions: what a task is, and how it stands.
 
 One table and one code for SQLite and PostgreSQL. Who gets which task when is up to the two queues
-that are built on it: `SqliteQueue` and `postgres_queue`. The database itself refuses a second
+that are built on it (`task_queue`, `postgres_queue`). The database itself refuses a second
 writer in a folder (a unique index on running tasks). On a server, row-level security shows each
 user their own tasks only, as with sessions.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
@@ -44,6 +43,11 @@ lease, so that the session is free by then."""
 HEARTBEAT = 10.0
 _SENTENCE = "sentence:"
 """Begins a stored reason that has a template and values."""
+
+LOST = TaskEnd("queued", reason=Phrase("Its worker was lost; another one continues it."), lost=True)
+"""The end of a start whose worker is gone."""
+_FORGOTTEN = 86_400.0
+"""Seconds after which a silent worker is removed."""
 
 _TASK_COLUMNS = """id TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -87,10 +91,7 @@ _WORKER_COLUMNS = """name TEXT NOT NULL,
     queues TEXT NOT NULL,
     slots INTEGER NOT NULL,
     version TEXT NOT NULL,
-    beat DOUBLE PRECISION NOT NULL,
-    delivery BIGINT"""
-
-_LIMIT_COLUMNS = "queue TEXT NOT NULL, slots INTEGER NOT NULL"
+    beat DOUBLE PRECISION NOT NULL"""
 
 
 _OVERVIEW = "id, queue, state, priority, worker, due, created, updated, seconds, tokens, cost"
@@ -115,7 +116,6 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
-        ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
         statements += user_table(name, columns, key, shared=shared, lenient=True)
     statements += [
@@ -133,7 +133,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers", "queue_limits"),
+    ("queue_tasks", "queue_workers"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -151,18 +151,13 @@ def _task(row: Row) -> QueuedTask:
 
 
 class TaskTable:
-    """The tasks and workers of one user in one database.
+    """The tasks and workers of one user in one database. Methods raise `StorageError` kinds."""
 
-    `me` is this process, which may be a worker. Methods raise `StorageError` kinds.
-    """
-
-    def __init__(
-        self, database: Database, *, version: str = __version__, me: Holder | None = None
-    ) -> None:
+    def __init__(self, database: Database, *, version: str = __version__) -> None:
         self._database = database
         self.patches = TaskPatches(database)
         self._version = version
-        self._me = me or this_process()
+        self._me = this_process()
 
     def close(self) -> None:
         self._database.close()
@@ -287,12 +282,12 @@ class TaskTable:
             sum(int(tokens) for *_others, tokens in rows),
         )
 
-    def workers(self, *, silent: bool = True) -> list[WorkerInfo]:
+    def workers(self) -> list[WorkerInfo]:
         """Return the workers that are alive, as far as this process can tell.
 
-        Without `silent`, those of other machines count as alive that have been silent for long.
+        Those on other machines count as gone when they have been silent for long.
         """
-        earliest = self._database.clock() - SILENCE if silent else 0.0
+        earliest = self._database.clock() - SILENCE
         rows = self._database.execute(
             "SELECT name, host, boot, pid, started, queues, slots, version, beat FROM queue_workers"
         )
@@ -325,10 +320,14 @@ class TaskTable:
 
     def cancel(self, task_id: str) -> TaskState:
         """Cancel a task; one that runs is stopped by its worker. Returns its state by now."""
-        waiting = ("queued", *WAITING_STATES)
-        self._set(task_id, "cancelled", waiting, "stop = 'interrupted', question = ''")
+        alive = [one.name for one in self.workers()] or [""]
+        running = f"state = 'running' AND worker IN ({', '.join('?' * len(alive))})"
+        states = ("queued", "running", *WAITING_STATES)
         self._database.run(
-            "UPDATE queue_tasks SET cancelled = 1 WHERE id = ? AND state = 'running'", (task_id,)
+            f"UPDATE queue_tasks SET state = CASE WHEN {running} THEN state ELSE 'cancelled' END, "
+            "cancelled = 1, stop = 'interrupted', question = '', updated = ? "
+            f"WHERE id = ? AND state IN ({', '.join('?' * len(states))})",
+            (*alive, self._database.clock(), task_id, *states),
         )
         return self.find(task_id).state
 
@@ -348,19 +347,6 @@ class TaskTable:
     def resume(self, task_id: str) -> bool:
         """Queue a task again whose question was answered."""
         return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
-
-    def set_limit(self, queue: str, slots: int | None) -> None:
-        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
-        with self._database.transaction():
-            self._database.run("DELETE FROM queue_limits WHERE queue = ?", (queue,))
-            if slots is not None:
-                self._database.run(
-                    "INSERT INTO queue_limits (queue, slots) VALUES (?, ?)", (queue, slots)
-                )
-
-    def limits(self) -> dict[str, int]:
-        """Return how many tasks of a queue may run at once, for queues with a limit."""
-        return dict(self._database.execute("SELECT queue, slots FROM queue_limits ORDER BY queue"))
 
     def _set(
         self,
@@ -382,7 +368,10 @@ class TaskTable:
 
     def register(self, worker: WorkerInfo) -> None:
         """Add a worker, in place of one of the same name."""
-        self.leave(worker.name)
+        self._database.run(
+            "DELETE FROM queue_workers WHERE name = ? OR beat < ?",
+            (worker.name, self._database.clock() - _FORGOTTEN),
+        )
         self._database.execute(
             "INSERT INTO queue_workers "
             "(name, host, boot, pid, started, queues, slots, version, beat) "
@@ -423,8 +412,8 @@ class TaskTable:
         )
         return [task_id for (task_id,) in rows]
 
-    def _take(self, task_id: str, worker: WorkerInfo) -> bool:
-        """Give a queued task to `worker`, if nobody has it.
+    def _take(self, task_id: str, worker: WorkerInfo) -> QueuedTask | None:
+        """Give a queued task to `worker`; None if it is not queued any more.
 
         Raises `DuplicateError` where another task runs in its folder.
         """
@@ -433,11 +422,25 @@ class TaskTable:
             "WHERE id = ? AND state = 'queued'",
             (worker.name, secrets.token_hex(8), self._database.clock(), task_id),
         )
-        return taken == 1
+        return self._task(task_id) if taken else None
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         """Record how a start ended; False when the task was taken from this worker meanwhile."""
-        return self._write_end(task, self._after(task, end))
+        values = self._after(task, end)
+        assigned = ", ".join(f"{name} = ?" for name in values)
+        with self._database.transaction():
+            changed = self._database.run(
+                f"UPDATE queue_tasks SET {assigned} "
+                "WHERE id = ? AND claim = ? AND state = 'running'",
+                (*values.values(), task.id, task.claim),
+            )
+            # It was cancelled while it ran: it is not started again.
+            self._database.run(
+                "UPDATE queue_tasks SET state = 'cancelled' "
+                "WHERE id = ? AND state = 'queued' AND cancelled = 1",
+                (task.id,),
+            )
+        return changed == 1
 
     def _after(self, task: QueuedTask, end: TaskEnd) -> Mapping[str, object]:
         """Return the columns of a task after a start that ended so."""
@@ -449,8 +452,6 @@ class TaskTable:
                 "Its process was lost {times} times, so it is not started again by itself.",
                 {"times": lost},
             )
-        if state == "queued" and self._is_cancelled(task):
-            state = "cancelled"
         values: dict[str, object] = {
             "state": state,
             "stop": end.stop,
@@ -471,90 +472,20 @@ class TaskTable:
             values |= {"turn": task.turn + 1, "text": redact(end.next_text)}
         return values
 
-    def _write_end(self, task: QueuedTask, values: Mapping[str, object]) -> bool:
-        assigned = ", ".join(f"{name} = ?" for name in values)
-        changed = self._database.run(
-            f"UPDATE queue_tasks SET {assigned} WHERE id = ? AND claim = ? AND state = 'running'",
-            (*values.values(), task.id, task.claim),
-        )
-        return changed == 1
+    def lost(self, name: str, running: Collection[str]) -> list[QueuedTask]:
+        """Return the tasks of workers that are gone.
 
-    def _is_cancelled(self, task: QueuedTask) -> bool:
-        row = self._database.one("SELECT cancelled FROM queue_tasks WHERE id = ?", (task.id,))
-        return bool(row and row[0])
-
-    def _lost(self, name: str, running: Collection[str], *, silent: bool) -> list[str]:
-        """Return the tasks of workers that are gone, and remove these workers.
-
-        Of the worker `name`, return those that are not among the `running` ones.
+        So are those of the worker `name` that are not among the `running` ones: it took them when
+        the database went away.
         """
-        known = {name for (name,) in self._database.execute("SELECT name FROM queue_workers")}
-        alive = {one.name for one in self.workers(silent=silent)}
-        for gone in known - alive:
-            self.leave(gone)
-        rows = self._database.execute("SELECT id, worker FROM queue_tasks WHERE state = 'running'")
+        # Tasks first: a worker that registers meanwhile is not taken for lost.
+        found = self.tasks(states=("running",))
+        alive = {one.name for one in self.workers()}
         return [
-            task_id
-            for task_id, worker in rows
-            if worker not in alive or (worker == name and task_id not in running)
+            one
+            for one in found
+            if one.worker not in alive or (one.worker == name and one.id not in running)
         ]
-
-    def _lose(self, task_ids: Iterable[str]) -> list[str]:
-        """Queue tasks again whose workers were lost; returns those for which that is so."""
-        end = TaskEnd("queued", reason=_LOST, lost=True)
-        tasks = [task for task_id in task_ids if (task := self._task(task_id)) is not None]
-        return [task.id for task in tasks if self.finish(task, end)]
-
-
-_CANDIDATES = 20
-
-
-class SqliteQueue(TaskTable):
-    """The tasks of one user on one machine, in the SQLite file of its sessions.
-
-    A task is taken by an `UPDATE` that finds it still queued, in a write transaction. Another
-    process cannot wake this one, so a worker looks every half second.
-    """
-
-    poll = 0.5
-    """Seconds between two looks for a task: short beside a task, and cheap for a database."""
-
-    def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
-        """Take the next task of `queues` that `worker` may do, if any."""
-        with self._database.transaction():
-            for task_id in self._candidates(worker, queues):
-                with suppress(DuplicateError):  # another task runs in this folder
-                    if self._take(task_id, worker):
-                        return self._task(task_id)
-        return None
-
-    def _candidates(self, worker: WorkerInfo, queues: Collection[str]) -> list[str]:
-        marks = ", ".join("?" * len(queues))
-        rows = self._database.execute(
-            "SELECT id FROM queue_tasks AS task "
-            f"WHERE state = 'queued' AND due <= ? AND version = ? AND queue IN ({marks}) "
-            "AND NOT EXISTS (SELECT 1 FROM queue_tasks AS other "
-            "WHERE other.state = 'running' AND other.folder = task.folder) "
-            "AND NOT EXISTS (SELECT 1 FROM queue_limits AS most WHERE most.queue = task.queue "
-            "AND most.slots <= (SELECT count(*) FROM queue_tasks AS beside "
-            "WHERE beside.state = 'running' AND beside.queue = task.queue)) "
-            "ORDER BY priority DESC, created, id LIMIT ?",
-            (self._database.clock(), worker.version, *queues, _CANDIDATES),
-        )
-        return [task_id for (task_id,) in rows]
-
-    def recover(
-        self, name: str = "", running: Collection[str] = (), *, silent: bool = True
-    ) -> list[str]:
-        """Queue the tasks of lost workers again; returns their IDs."""
-        return self._lose(self._lost(name, running, silent=silent))
-
-    async def listen(self, worker: WorkerInfo, wake: Callable[[], None]) -> None:
-        """Wait for ever: nothing but a look tells of a new task."""
-        await asyncio.Event().wait()
-
-
-_LOST = Phrase("Its worker was lost; another one continues it.")
 
 
 def _stored(reason: str | Phrase) -> str:

@@ -1,4 +1,4 @@
-"""A worker: takes tasks, starts a child for each, and says that it lives.
+"""A worker: starts a child for each task that it is given, and says that it lives.
 
 It holds nothing that is not in the database or in a session's journal, so it may be killed at any
 moment: the queue notices, and another worker continues the sessions.
@@ -10,16 +10,14 @@ import asyncio
 import secrets
 import signal
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kogniterm.errors import StorageCorruptError, StorageError
-from kogniterm.fleet.orphans import stop_child
-from kogniterm.fleet.task_database import HEARTBEAT, SILENCE
-from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
+from kogniterm.fleet.task_database import HEARTBEAT
+from kogniterm.fleet.task_run import GRACE, TaskRun, next_words, stop_child
 from kogniterm.fleet.task_workspaces import TaskWorkspaces
 from kogniterm.models.catalog import cost_of
 from kogniterm.protocols import WorkerQueue
@@ -32,6 +30,8 @@ from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
 
 _HELD_AGAIN = 10.0
 """Seconds until a task is tried again whose session is still open in another process."""
+_LOOK = 1.0
+"""Seconds between two looks for cancelled tasks, and for the end with `until_empty`."""
 _TRY_AGAIN = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds between attempts to reach a database that is away; the last one is repeated."""
 
@@ -43,12 +43,12 @@ Trouble = Callable[[StorageError | None], None]
 
 @dataclass(slots=True)
 class Worker:
-    """Runs tasks of some queues, up to `info.slots` at once.
+    """Runs the tasks that its queue gives it.
 
     `store` are the sessions that belong to the tasks, `outputs` is the folder of the children's
     files, `key` that of the key that signs answers, `workspaces` opens those of the tasks. `shares`
-    is the most tasks of a queue at once here. With `until_empty` it ends once nothing is queued or
-    running. While the database is away, the children go on.
+    are groups of queues with the most tasks of each group at once. With `until_empty` it ends once
+    nothing is queued or running. While the database is away, the children go on.
     """
 
     queue: WorkerQueue
@@ -59,94 +59,91 @@ class Worker:
     workspaces: TaskWorkspaces
     report: Report = lambda task, end: None
     trouble: Trouble = lambda error: None
-    shares: Mapping[str, int] = field(default_factory=dict)
+    shares: Sequence[tuple[Sequence[str], int]] = ()
     until_empty: bool = False
-    _running: dict[str, tuple[TaskRun, asyncio.Task[None]]] = field(default_factory=dict)
+    running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _runs: dict[str, TaskRun] = field(default_factory=dict)
+    _serving: asyncio.Future[None] | None = None
     _draining: bool = False
     _handed_over: bool = False
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: dict[Holder, float] = field(default_factory=dict)
     _failures: int = 0
-    _trust_silence: float = 0.0
-
-    @property
-    def running(self) -> int:
-        """Return how many tasks run here."""
-        return len(self._running)
+    _next_beat: float = 0.0
 
     async def run(self) -> None:
         """Work until drained."""
         self.queue.register(self.info)
         self.workspaces.clear()
-        aside = [
-            asyncio.ensure_future(one)
-            for one in (self._beat(), self.queue.listen(self.info, self._wake.set))
-        ]
+        self._serving = asyncio.ensure_future(self.queue.serve(self))
+        watching = asyncio.ensure_future(self._watch())
         try:
-            while not self._draining or self._running:
-                self._wake.clear()
-                if self._with_database(self._look):
-                    break
-                await self._pause(self._wait())
+            with suppress(asyncio.CancelledError):
+                await self._serving
+            while self.running:
+                await asyncio.wait({*self.running.values()})
         finally:
-            for one in aside:
-                one.cancel()
-            await asyncio.gather(*aside, return_exceptions=True)
+            watching.cancel()
             with suppress(StorageError):  # others notice that this process has gone
                 self.queue.leave(self.info.name)
+            with suppress(asyncio.CancelledError):
+                await watching
 
     def drain(self) -> None:
         """Take no more tasks; those that run go on to their end."""
-        self._draining = True
-        self._wake.set()
+        if self._serving is not None and not self._draining:
+            self._draining = True
+            self._serving.cancel()
 
     def hand_over(self) -> None:
         """Stop what runs, so that other workers continue it."""
-        self.drain()
         self._handed_over = True
-        for run, _task in self._running.values():
+        for run in self._runs.values():
             run.hand_over()
 
-    def _look(self) -> bool:
-        """Do what there is to do by now; returns whether there will be nothing more."""
-        held = held_here(self.store.database, this_process())
-        known = {*self._running, *held}
-        for task_id in self.queue.cancelled(known) if known else ():
-            found = self._running.get(task_id)
-            if found is None:
-                self._stop_left_behind(task_id, held[task_id])
-            elif not found[0].cancelled:
-                found[0].cancel()
-        if self._draining:
-            return False
-        silent = time.monotonic() >= self._trust_silence
-        self.queue.recover(self.info.name, self._running, silent=silent)
-        self._fill()
-        return self.until_empty and not self._running and self.queue.counts().is_over
+    def count_running(self, queues: Collection[str]) -> int:
+        """Return how many tasks of these queues run here."""
+        return sum(run.task.task.queue in queues for run in self._runs.values())
 
-    def _fill(self) -> None:
-        while len(self._running) < self.info.slots:
-            here = Counter(run.task.task.queue for run, _task in self._running.values())
-            free = [
-                one for one in self.info.queues if here[one] < self.shares.get(one, self.info.slots)
-            ]
-            task = self.queue.claim(self.info, free) if free else None
-            if task is None:
-                return
-            if is_held(self.store.database, task.id, this_process()):
-                # Its last process lives on, without the worker that started it.
-                kept = TaskEnd(
-                    "queued",
-                    due=time.time() + _HELD_AGAIN,
-                    reason=task.reason,
-                    answer=task.answer,
-                    waits=task.waits,
-                )
-                self.queue.finish(task, kept)
-                continue
-            run = TaskRun(task, self.outputs, self.workspaces)
-            self.report(task, None)
-            self._running[task.id] = (run, asyncio.ensure_future(self._do(run)))
+    def start(self, task: QueuedTask) -> None:
+        """Start a task that was taken, unless its last process lives on without its worker."""
+        if is_held(self.store.database, task.id, this_process()):
+            kept = TaskEnd(
+                "queued",
+                due=time.time() + _HELD_AGAIN,
+                reason=task.reason,
+                answer=task.answer,
+                waits=task.waits,
+            )
+            self.queue.finish(task, kept)
+            return
+        self._runs[task.id] = run = TaskRun(task, self.outputs, self.workspaces)
+        self.report(task, None)
+        self.running[task.id] = asyncio.ensure_future(self._do(run))
+
+    async def _watch(self) -> None:
+        """Look again and again, until cancelled or the database is found to be damaged."""
+        try:
+            while True:
+                if self._with_database(self._look):
+                    self.drain()
+                await asyncio.sleep(self._wait())
+        finally:
+            self.drain()
+
+    def _look(self) -> bool:
+        """Beat, and stop what was cancelled; returns whether there will be nothing more to do."""
+        if time.monotonic() >= self._next_beat:
+            self.queue.beat(self.info)
+            self._next_beat = time.monotonic() + HEARTBEAT
+        held = held_here(self.store.database, this_process())
+        known = {*self.running, *held}
+        for task_id in self.queue.cancelled(known) if known else ():
+            run = self._runs.get(task_id)
+            if run is None:
+                self._stop_left_behind(held[task_id])
+            elif not run.cancelled:
+                run.cancel()
+        return self.until_empty and not self.running and self.queue.counts().is_over
 
     async def _do(self, run: TaskRun) -> None:
         task = run.task
@@ -158,8 +155,7 @@ class Worker:
                 await asyncio.sleep(self._wait())
             self.report(task, end)
         finally:
-            del self._running[task.id]
-            self._wake.set()
+            del self.running[task.id], self._runs[task.id]
 
     def _record(self, task: QueuedTask, end: TaskEnd) -> bool:
         if end.state == "queued" and end.stop and not self._is_open(task.id):
@@ -179,13 +175,13 @@ class Worker:
         state, _damaged = load_state(self.store.database, task_id)
         return not state.turn or bool(state.open_turn)
 
-    def _stop_left_behind(self, task_id: str, holder: Holder) -> None:
+    def _stop_left_behind(self, holder: Holder) -> None:
         """Stop a child of a lost worker: ask it once, and end it when it does not."""
         if holder not in self._asked:
             self._asked[holder] = time.monotonic()
-            stop_child(task_id, holder)
+            stop_child(holder)
         elif self._asked[holder] + GRACE < time.monotonic():
-            stop_child(task_id, holder, signal.SIGKILL)
+            stop_child(holder, signal.SIGKILL)
 
     # --- the database may be away ------------------------------------------------------------
 
@@ -201,8 +197,6 @@ class Worker:
             self._failures += 1
             return False
         if self._failures:
-            # All workers were silent meanwhile: give those of other machines time to speak.
-            self._trust_silence = time.monotonic() + SILENCE
             self._failures = 0
             self.trouble(None)
         return done
@@ -210,19 +204,8 @@ class Worker:
     def _wait(self) -> float:
         """Return the seconds until the next look."""
         if not self._failures:
-            return self.queue.poll
+            return _LOOK
         return _TRY_AGAIN[min(self._failures, len(_TRY_AGAIN)) - 1]
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT)
-            with suppress(StorageError):  # the next look tells of it
-                self.queue.beat(self.info)
 
 
 def with_spent(end: TaskEnd, store: SessionStore, task_id: str) -> TaskEnd:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -141,22 +141,10 @@ class Database:
         with self._lock, self._errors():
             return int(self._cursor(statement, values).rowcount)
 
-    def named(self, statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Run a statement of a library on a server, with psycopg's named placeholders.
-
-        Returns its rows by the names of their columns. A `dict` becomes JSON.
-        """
-        with self._lock, self._errors():
-            execute: Any = self._connected().execute
-            cursor = execute(statement, {key: drivers.as_json(one) for key, one in values.items()})
-            names = [column.name for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in (cursor if names else ())]
-
-    def script(self, statements: str) -> None:
-        """Run several statements of a library on a server, as they stand."""
-        with self._lock, self._errors():
-            execute: Any = self._connected().execute
-            execute(statements)
+    @property
+    def server(self) -> Any:
+        """Return the connection to a server, for a library that writes in our transaction."""
+        return self._connected()
 
     def each(self, statement: str) -> Iterator[Row]:
         """Yield every row that `statement` gives, a few at a time; others wait until it is done."""

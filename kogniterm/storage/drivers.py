@@ -442,17 +442,6 @@ def own_rows(table: str, *, lenient: bool = False) -> tuple[str, ...]:
     )
 
 
-def as_json(value: object) -> object:
-    """Return `value` for a statement on a server, with each `dict` in it as JSON."""
-    if isinstance(value, dict):
-        from psycopg.types.json import Jsonb
-
-        return Jsonb(value)
-    if isinstance(value, list):
-        return [as_json(one) for one in value]
-    return tuple(as_json(one) for one in value) if isinstance(value, tuple) else value
-
-
 def has_hung_up(connection: PostgresConnection) -> bool:
     """Return whether the server of an idle connection has left: the next query would be lost.
 

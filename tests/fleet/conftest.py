@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kogniterm import __version__
-from kogniterm.fleet.queue_opening import open_queue as opened
+from kogniterm.fleet.task_queue import open_queue as opened
 from kogniterm.protocols import WorkerQueue
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
-from kogniterm.types.queue_values import NewTask, QueuedTask
+from kogniterm.types.queue_values import NewTask, QueuedTask, WorkerInfo
 from tests.support.databases import location, postgres_server, postgres_url
 from tests.support.forge import until
 
@@ -179,6 +182,39 @@ def children_in(folder: Path) -> list[int]:
                 if mark in (entry / "environ").read_bytes():
                     found.append(int(entry.name))
     return found
+
+
+class OneTask:
+    """A worker that takes one task and does nothing with it."""
+
+    def __init__(self, info: WorkerInfo) -> None:
+        self.info, self.shares = info, [(info.queues, 1)]
+        self.running: dict[str, Any] = {}
+        self.taken: QueuedTask | None = None
+
+    def count_running(self, queues: Collection[str]) -> int:
+        return int(self.taken is not None)
+
+    def start(self, task: QueuedTask) -> None:
+        assert self.taken is None
+        self.taken = task
+        self._serving.cancel()
+
+    async def serve(self, queue: WorkerQueue, *, wait: bool = False) -> None:
+        self._serving = asyncio.ensure_future(queue.serve(self, wait=wait))
+        with suppress(asyncio.CancelledError):
+            await self._serving
+
+
+def claim(queue: WorkerQueue, info: WorkerInfo) -> QueuedTask | None:
+    """Take the next task as a worker that lives."""
+    queue.beat(info)
+    one = OneTask(info)
+    for task in queue.tasks(states=("running",)):
+        if task.worker == info.name:
+            one.running[task.id] = Future()
+    asyncio.run(one.serve(queue))
+    return one.taken
 
 
 def new(task_id: str, folder: str | None = None, **more: object) -> NewTask:

@@ -14,12 +14,12 @@ import pytest
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.task_database import QUEUE, SILENCE, overview
+from kogniterm.fleet.task_database import LOST, QUEUE, SILENCE, overview
 from kogniterm.fleet.worker_loop import this_worker
 from kogniterm.protocols import WorkerQueue
 from kogniterm.storage.database import Database
-from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
-from tests.fleet.conftest import OpenQueue, new
+from kogniterm.types.queue_values import TaskEnd, WorkerInfo
+from tests.fleet.conftest import OneTask, OpenQueue, claim, new
 from tests.support.forge import until
 from tests.support.postgres import address
 
@@ -33,12 +33,6 @@ def worker(name: str = "w", version: str = __version__, *queues: str) -> WorkerI
 def take(queue: WorkerQueue, name: str = "w", *queues: str) -> str | None:
     task = claim(queue, worker(name, __version__, *queues))
     return None if task is None else task.id
-
-
-def claim(queue: WorkerQueue, one: WorkerInfo) -> QueuedTask | None:
-    """Take the next task as a worker that lives."""
-    queue.beat(one)
-    return queue.claim(one, one.queues)
 
 
 def test_tasks_are_added_taken_once_and_end(open_queue: OpenQueue) -> None:
@@ -84,21 +78,6 @@ def test_scheduled_tasks_take_their_place_when_their_time_has_come(open_queue: O
     assert taken[-1] == "a"
 
 
-def test_a_queue_has_a_limit_over_all_workers(open_queue: OpenQueue) -> None:
-    queue, other = open_queue(), open_queue()
-    queue.add([new(f"n{number}", queue="night") for number in range(4)])
-    queue.add([new("day")])
-    queue.set_limit("night", 2)
-    assert other.limits() == {"night": 2}
-    both = ("night", "default")
-    assert [take(queue, "v", "night"), take(other, "w", *both)] == ["n0", "n1"]
-    assert [take(queue, "v", "night"), take(other, "w", *both)] == [None, "day"]
-    queue.finish(queue.find("n0"), DONE)
-    assert [take(other, "w", *both), take(queue, "v", *both)] == ["n2", None]
-    queue.set_limit("night", None)
-    assert (take(queue, "v", "night"), queue.limits()) == ("n3", {})
-
-
 def test_a_task_does_not_wait_for_one_that_no_worker_serves(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("night", "/same", queue="night"), new("day", "/same")])
@@ -116,7 +95,9 @@ def test_a_folder_has_one_writer(open_queue: OpenQueue) -> None:
     assert [take(queue), take(queue), take(queue)] == ["a", "c", None]
     parked = TaskEnd("parked", "parked", 3, question="ok?")
     queue.finish(queue.find("a"), parked)
-    assert take(queue) == "b"  # what waits for the user holds nothing
+    taken: list[str | None] = []
+    until(lambda: bool(taken.append(take(queue)) or taken[-1]))
+    assert taken[-1] == "b"  # what waits for the user holds nothing
 
 
 def test_many_workers_at_once_take_each_task_once(open_queue: OpenQueue) -> None:
@@ -142,74 +123,49 @@ def test_many_workers_at_once_take_each_task_once(open_queue: OpenQueue) -> None
     assert set(folders) == {0}
 
 
+def lost(queue: WorkerQueue, name: str = "", *running: str) -> list[str]:
+    return [one.id for one in queue.lost(name, running)]
+
+
 def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a", tries=2)])
     gone = replace(worker("gone"), started="1")  # its process number belongs to another by now
-    queue.register(gone)
     for _ in range(2):
-        assert claim(queue, gone) is not None
-        assert queue.recover() == ["a"]
-        assert queue.recover() == []
+        task = claim(queue, gone)
+        assert task is not None
+        assert lost(queue) == ["a"]
+        assert queue.finish(task, LOST)
+        assert lost(queue) == []
     task = queue.find("a")
     assert (task.state, task.lost, "lost 2 times" in str(task.reason)) == ("failed", 2, True)
     assert queue.retry("a", None)
     assert (queue.find("a").lost, take(queue)) == (0, "a")
 
 
-def test_a_command_waits_for_another_process_that_recovers(
-    open_queue: OpenQueue, location: Path | str
-) -> None:
-    if isinstance(location, Path):
-        return  # one process at a time writes a file
-    queue, other, command = open_queue(), open_queue(), open_queue()
+def test_a_task_of_a_lost_worker_is_cancelled_at_once(open_queue: OpenQueue) -> None:
+    queue = open_queue()
     queue.add([new("a")])
-    gone = replace(worker("gone"), started="1")
-    queue.register(gone)
-    assert claim(queue, gone) is not None
-    states = []
-
-    def cancel() -> None:
-        command.recover()
-        states.append(queue.find("a").state)
-
-    recovering = threading.Thread(target=other.recover, args=("w",))
-    telling = threading.Thread(target=cancel)
-    locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted = %s"
-    with (
-        psycopg.connect(location) as holder,
-        psycopg.connect(location, autocommit=True) as watcher,
-    ):
-        holder.execute("SELECT 1 FROM queue_tasks FOR UPDATE")
-        before = watcher.execute(locks, (True,)).fetchone()
-        recovering.start()
-        until(lambda: watcher.execute(locks, (True,)).fetchone() != before)
-        telling.start()
-        until(lambda: states or watcher.execute(locks, (False,)).fetchone() != (0,))
-        holder.rollback()
-    recovering.join()
-    telling.join()
-    assert states == ["queued"]
+    assert claim(queue, replace(worker("gone"), started="1")) is not None
+    assert queue.cancel("a") == "cancelled"
 
 
-def test_a_task_that_its_worker_never_began_is_queued_again(open_queue: OpenQueue) -> None:
+def test_a_task_that_its_worker_never_began_is_lost(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a"), new("b")])
     assert [take(queue), take(queue)] == ["a", "b"]
-    assert queue.recover("w", ["a", "b"]) == []
-    assert queue.recover("w", ["b"]) == ["a"]
-    assert take(queue) == "a"
+    assert lost(queue, "w", "a", "b") == []
+    assert lost(queue, "w", "b") == ["a"]
 
 
 def test_a_silent_worker_of_another_machine_is_lost_after_a_while(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a")])
     far = replace(worker("far"), host="elsewhere", boot="another")
-    queue.register(far)
     assert claim(queue, far) is not None
-    assert queue.recover() == []
+    assert lost(queue) == []
     queue._database.execute("UPDATE queue_workers SET beat = beat - ?", (SILENCE + 1,))
-    assert queue.recover() == ["a"]
+    assert lost(queue) == ["a"]
 
 
 def test_cancel_retry_and_an_answer(open_queue: OpenQueue) -> None:
@@ -236,7 +192,6 @@ def test_cancel_retry_and_an_answer(open_queue: OpenQueue) -> None:
 def test_another_version_is_refused_with_a_sentence(open_queue: OpenQueue) -> None:
     queue, older = open_queue(), open_queue(version="0.0.1")
     older.add([new("old")])
-    queue.register(worker())
     assert take(queue) is None
     hindrance = queue.hindrance(queue.find("old"))
     assert "added by KogniTerm 0.0.1" in str(hindrance)
@@ -310,45 +265,37 @@ def test_an_operator_sees_all_users_and_no_contents(
     assert [one.id for one in ana.tasks()] == ["a"]
 
 
-async def test_a_worker_is_woken_by_a_new_task_and_by_a_cancelled_one(
-    open_queue: OpenQueue, location: Path | str
-) -> None:
-    if isinstance(location, Path):
-        return  # nothing tells of a change in a file
-    queue, other, woken = open_queue(), open_queue(), asyncio.Event()
-    listening = asyncio.ensure_future(queue.listen(worker(), woken.set))
-    number = 0
-    while not woken.is_set():  # until it listens
-        other.add([new(f"t{number}")])
-        number += 1
-        await asyncio.sleep(0.05)
-    assert take(queue) == "t0"
-    while woken.is_set():  # until it has heard of all
-        woken.clear()
-        await asyncio.sleep(0.5)
-    assert other.cancel("t0") == "running"
-    await asyncio.wait_for(woken.wait(), 120)
-    listening.cancel()
-    await asyncio.gather(listening, return_exceptions=True)
+async def test_a_waiting_worker_is_given_a_new_task(open_queue: OpenQueue) -> None:
+    queue, other, one = open_queue(), open_queue(), OneTask(worker())
+    serving = asyncio.ensure_future(one.serve(queue, wait=True))
+    await asyncio.sleep(0)
+    other.add([new("a")])
+    await serving
+    assert one.taken is not None
+    assert one.taken.id == "a"
 
 
-def test_jobs_hold_ids_only_and_lost_ones_are_made_again(
+def test_jobs_hold_ids_only_and_stale_ones_do_nothing(
     open_queue: OpenQueue, location: Path | str
 ) -> None:
     if isinstance(location, Path):
         return  # a file has no jobs
     queue = open_queue()
-    queue.add([replace(new("a", "/secret/folder"), text="secret words"), new("b")])
+    queue.add([replace(new("a", "/secret/folder"), text="secret words")])
     schema = location.rpartition("%3D")[2]
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute(f"SET search_path = {schema}_queue".encode())
         found = connection.execute("SELECT one::text FROM procrastinate_jobs AS one").fetchall()
-        assert len(found) == 2
+        assert len(found) == 1
         assert "secret" not in str(found)
-        connection.execute("DELETE FROM procrastinate_jobs")
-    assert take(queue) is None
-    assert open_queue().recover() == []
-    assert [take(queue), take(queue)] == ["a", "b"]
+        # As the job of a worker that was lost after it had noted the end of its task.
+        again = (
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, args) "
+            "SELECT queue_name, task_name, args FROM procrastinate_jobs"
+        )
+        connection.execute(again)
+        assert [take(queue), take(queue)] == ["a", None]
+        assert connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone() == (0,)
 
 
 def test_secrets_do_not_enter_the_queue(open_queue: OpenQueue) -> None:

@@ -39,11 +39,6 @@ def test_tasks_are_added_done_watched_and_answered(open_terminal: OpenTerminal, 
     listed = terminal.run("kogniterm queue list")[1]
     assert "first   queued" in listed
     assert "2 queued" in listed
-    terminal.run("kogniterm queue limits night --slots 2")
-    assert (
-        "night: at most 2 tasks at once, on all workers"
-        in terminal.run("kogniterm queue limits")[1]
-    )
     terminal.run("kogniterm worker --queues default,night:2 --slots 4 2>worker.log &")
     status, shown = terminal.run("kogniterm queue watch")
     assert (status, "1 waits for you" in shown, "1 done" in shown) == (3, True, True), shown

@@ -30,7 +30,7 @@ _kogniterm() {
             --allow-secret|--at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inputs|--inventory|--items|--lang|--limit|--list|--max-cost|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--note|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--recipe|--resume|--secret|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|--workspace|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/limits|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -72,7 +72,6 @@ _kogniterm() {
         /queue/add:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /queue/add:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
         /queue/list:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /queue/limits:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/watch:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/inbox:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -209,10 +208,9 @@ _kogniterm() {
         '/sessions/export') kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
-        '/queue') said='add list limits show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
+        '/queue') said='add list show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
         '/queue/add') kind=file flags='-h --help --lang --env-file --debug --file --recipe --items --workspace --here --id --queue --batch --at --priority --tries --json --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/queue/list') flags='-h --help --lang --env-file --debug --state --batch --all-users --limit --json' ;;
-        '/queue/limits') flags='-h --help --lang --env-file --debug --slots --none --json' ;;
         '/queue/show') kind=file flags='-h --help --lang --env-file --debug --diff --json' ;;
         '/queue/watch') flags='-h --help --lang --env-file --debug --batch --forever' ;;
         '/queue/inbox') flags='-h --help --lang --env-file --debug --json' ;;

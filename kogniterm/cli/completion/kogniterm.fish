@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/limits' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -212,7 +212,6 @@ complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l as-new -d 'Impor
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'add' -d 'Add a task, or those of a file'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'list' -d 'List the tasks'
-complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'limits' -d 'List or set how many tasks of a queue run at once, on all workers'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'show' -d 'Show a task'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'watch' -d 'Watch the tasks until none is queued or runs'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'inbox' -d 'List the questions that wait for you, on all machines'
@@ -273,13 +272,6 @@ complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l batch -x -d 'Only tas
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l all-users -d 'Tasks of all users, without their contents, for an operator of the database'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l limit -x -d 'Maximum number of results (default: 50)'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l json -d 'Print the result as JSON'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -s h -l help -d 'Show this help'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l slots -x -d 'Most tasks at once'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l none -d 'Remove the limit'
-complete -c kogniterm -n '__kogniterm_at "/queue/limits"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -F
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -337,8 +329,8 @@ complete -c kogniterm -n '__kogniterm_at "/worker"' -s h -l help -d 'Show this h
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/worker"' -l queues -x -d 'Queues to serve, as in default,night:2; a number is the most tasks of that queue at once here (default: default)'
-complete -c kogniterm -n '__kogniterm_at "/worker"' -l slots -x -d 'Tasks at once (default: 1)'
+complete -c kogniterm -n '__kogniterm_at "/worker"' -l queues -x -d 'Queues to serve, as in default,night:2; a number gives a queue slots of its own (default: default)'
+complete -c kogniterm -n '__kogniterm_at "/worker"' -l slots -x -d 'Tasks at once of the other queues (default: 1)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l until-empty -d 'Exit when nothing is queued and nothing runs'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'run' -d 'Do one task on many machines and exit'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'facts' -d 'Show system, memory, disk and other facts of many machines'

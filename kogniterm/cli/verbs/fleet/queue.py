@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import json
 import sys
-from contextlib import AbstractContextManager, suppress
+from collections import Counter
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +33,6 @@ from kogniterm.cli.verb_helpers import (
     user_name,
     write_report,
 )
-from kogniterm.cli.verbs.fleet.queue_operation import all_users, limits
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -61,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns its exit status."""
     if getattr(args, "all_users", False):  # an operator has no sessions here
-        return write_report(args, all_users(args))
+        return write_report(args, _all_users(args))
     with open_sessions(args) as store:
         return write_report(args, args.perform(store, args))
 
@@ -104,7 +105,7 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
 
 
 def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.fleet.queue_opening import MissingQueueError
+    from kogniterm.fleet.task_queue import MissingQueueError
     from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
     info, key = store.find(args.session), paths_in_use().queue_key
@@ -190,9 +191,7 @@ def _asked(
 
 def _tasks(args: argparse.Namespace) -> AbstractContextManager[WorkerQueue]:
     """Return the queue in the sessions' database."""
-    from contextlib import closing
-
-    from kogniterm.fleet.queue_opening import open_queue
+    from kogniterm.fleet.task_queue import open_queue
 
     return closing(open_queue(location_of(args), user_name(), paths_in_use().data))
 
@@ -233,6 +232,29 @@ def _list(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report([task_json(one) for one in found], notes=notes, printed=not args.json)
 
 
+def _all_users(args: argparse.Namespace) -> Report:
+    """List the tasks of all users, without their contents."""
+    from kogniterm.fleet.task_database import QUEUE, overview
+    from kogniterm.storage.database import Database
+    from kogniterm.types.queue_values import QueueCounts
+
+    place, heads = location_of(args), paths_in_use().data
+    with closing(Database(place, QUEUE, user=user_name(), heads=heads)) as database:
+        found = overview(database, args.limit)
+    if not args.json:
+        from kogniterm.ui.screen.task_table import overview_table, totals
+
+        states = Counter(one.state for one in found)
+        counts = QueueCounts(states, sum(one.cost or 0.0 for one in found))
+        write_drawn(sys.stdout, [overview_table(found), totals(counts)])
+    times = ("due", "created", "updated")
+    plain = [
+        asdict(one) | {name: iso(getattr(one, name) or None) for name in times} for one in found
+    ]
+    notes = [] if found else [_("No tasks.")]
+    return Report(plain, notes=notes, printed=not args.json and bool(found))
+
+
 def _states(words: str | None) -> tuple[TaskState, ...]:
     """Return the states that `--state` names. Raises `UsageError`."""
     from kogniterm.types.queue_values import STATES
@@ -271,20 +293,19 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
 
 
 def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.fleet.orphans import stop_child
+    from kogniterm.fleet.task_run import stop_child
     from kogniterm.sessions.journal.ownership import held_here, this_process
 
     with _tasks(args) as queue:
         found = _named(queue, args)
         for task in found:
             queue.cancel(task.id)
-        queue.recover()  # a lost worker stops nothing
         states = {one.id: queue.find(one.id) for one in found}
         watched = {one.name for one in queue.workers()}
         held = held_here(store.database, this_process())
         for one in states.values():  # its process may go on without its worker
             if one.id in held and one.worker not in watched and queue.cancelled([one.id]):
-                stop_child(one.id, held[one.id])
+                stop_child(held[one.id])
     lines = []
     for task_id, task in states.items():
         told = {
@@ -418,11 +439,6 @@ ACTIONS = (
                  "the database"),
         limit(50), JSON),
            ("kogniterm queue list --state parked,unknown",)),
-    Action("limits", "List or set how many tasks of a queue run at once, on all workers", limits, (
-        Argument("name", "Queue", "NAME", nargs="?"),
-        Argument("--slots", "Most tasks at once", "N", type=count, default=None),
-        Argument("--none", "Remove the limit"), JSON),
-           ("kogniterm queue limits night --slots 2",)),
     Action("show", "Show a task", _show, (
         Argument("task", "ID of the task", "ID"),
         Argument("--diff", "Print the changes in its checkout, as a patch of git"), JSON),

@@ -29,9 +29,9 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "worker",
         [
-            Argument("--queues", "Queues to serve, as in default,night:2; a number is the most "
-                     "tasks of that queue at once here", "NAMES", default="default"),
-            Argument("--slots", "Tasks at once", "N", type=count, default=1),
+            Argument("--queues", "Queues to serve, as in default,night:2; a number gives a queue "
+                     "slots of its own", "NAMES", default="default"),
+            Argument("--slots", "Tasks at once of the other queues", "N", type=count, default=1),
             Argument("--until-empty", "Exit when nothing is queued and nothing runs"),
         ],
         description=mark(
@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Work until stopped; returns the exit status."""
     from kogniterm.fleet.checkouts import checkouts_beside
-    from kogniterm.fleet.queue_opening import open_queue
+    from kogniterm.fleet.task_queue import open_queue
     from kogniterm.fleet.task_workspaces import TaskWorkspaces
     from kogniterm.fleet.worker_loop import Worker, this_worker
 
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         closing(open_queue(location_of(args), user_name(), data)) as queue,
     ):
         info = this_worker(queues, args.slots, __version__)
+        others = [name for name in info.queues if name not in shares]
         worker = Worker(
             queue,
             store,
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
             _report,
             _trouble,
-            shares,
+            [(others, args.slots), *(((name,), slots) for name, slots in shares.items())],
             until_empty=args.until_empty,
         )
         served = _("Worker {name} serves {queues}.")
@@ -106,7 +107,7 @@ async def _work(worker: Worker) -> None:
         worker.drain()
         if worker.running:
             told = _("Running tasks: {count}. They end first; Ctrl-C hands them over.")
-            _say(told.format(count=worker.running))
+            _say(told.format(count=len(worker.running)))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
