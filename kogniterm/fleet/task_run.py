@@ -21,7 +21,8 @@ from kogniterm import prompts
 from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
 from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.host.installation import own_command
-from kogniterm.sessions.journal.ownership import Holder, start_of
+from kogniterm.host.processes import process_state
+from kogniterm.sessions.journal.ownership import Holder
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
@@ -189,14 +190,15 @@ class TaskRun:
 def stop_child(holder: Holder, number: int = signal.SIGTERM) -> None:
     """Stop a process of this machine that has the session of a task open, as a worker would.
 
-    Only a child of a worker is stopped, which leads a process group without a terminal, never a
-    terminal in which you opened the session.
+    It is stopped only where it leads a process group without a terminal, as a worker's children
+    do: never a terminal in which you opened the session.
     """
-    with suppress(OSError):
-        fields = Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()
-        group, terminal = int(fields[2]), int(fields[4])
-        if start_of(holder.pid) == holder.started and group == holder.pid and not terminal:
-            os.killpg(group, number)
+    process = process_state(holder.pid)
+    if process is None or (process.started, process.group) != (holder.started, holder.pid):
+        return
+    if process.terminal == 0:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(holder.pid, number)
 
 
 def _end_of(final: dict[str, Any], run: TaskRun, seconds: float) -> TaskEnd:
