@@ -15,9 +15,8 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kogniterm.text.language import (
     Language,
@@ -49,8 +48,7 @@ _NAME = re.compile(r"(?<=[^.?!¿¡]\s)[^\W\d_a-z][^\W\d_]+")
 """A capitalised word that does not begin a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """The indexed terms of a fact, in order, and further terms of less weight."""
 
     terms: tuple[str, ...]

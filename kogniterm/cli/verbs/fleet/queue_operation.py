@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections import Counter
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.verb_helpers import Report, iso, location_of, paths_in_use, user_name
@@ -56,7 +55,7 @@ def all_users(args: argparse.Namespace) -> Report:
         write_drawn(sys.stdout, [overview_table(found), totals(counts)])
     times = ("due", "created", "updated")
     plain = [
-        asdict(one) | {name: iso(getattr(one, name) or None) for name in times} for one in found
+        one._asdict() | {name: iso(getattr(one, name) or None) for name in times} for one in found
     ]
     notes = [] if found else [_("No tasks.")]
     return Report(plain, notes=notes, printed=not args.json and bool(found))
