@@ -164,9 +164,9 @@ def _man() -> Iterator[str]:
             yield from _man_item(_names(flag), flag.help)
     yield ".SH SESSION OPTIONS"
     yield "The prompt, \\fBrun\\fR, \\fBresume\\fR and \\fBrecipe run\\fR take these options."
-    for group in options.SESSION_GROUPS:
-        yield f".SS {_roff(group.title)}"
-        for option in group.options:
+    for title, group in options.SESSION_GROUPS:
+        yield f".SS {_roff(title)}"
+        for option in group:
             yield from _man_option(option)
     yield ".SH COMMANDS"
     for place in places():

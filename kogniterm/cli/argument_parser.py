@@ -172,8 +172,8 @@ class Parser(argparse.ArgumentParser):
         if not self._command_groups:
             yield title, rows
         by_name = {row.dest: row for row in rows}
-        for group in self._command_groups:
-            yield _(group.title), [by_name[verb.name] for verb in group.verbs]
+        for title, verbs in self._command_groups:
+            yield _(title), [by_name[verb.name] for verb in verbs]
 
     def _example_lines(self, columns: int) -> Iterator[str]:
         if self.examples:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.storage.folders import named
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from kogniterm.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """A word (`session`) or an option (`--limit`, `-C`) of the command line.
 
     An option without metavar, choices and `const` is a switch. `field` is the setting it sets. One
@@ -88,16 +86,7 @@ class Argument:
         parser.add_argument(*sorted(self.names, key=len), **how)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionGroup:
-    """Options that help shows below one title."""
-
-    title: str
-    options: tuple[Argument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """A command line to copy, and what it does where that is not plain from the command."""
 
     line: str
@@ -109,20 +98,20 @@ GENERAL = (
     Argument("--env-file", "Read settings from FILE instead of your .env", "FILE"),
     Argument("--debug", "Show tracebacks; log everything, on screen too"),
 )
-SESSION_GROUPS = (
-    OptionGroup(mark("Model"), (
+SESSION_GROUPS: tuple[tuple[str, tuple[Argument, ...]], ...] = (
+    (mark("Model"), (
         Argument("--model", "Model to use, for example google_genai:NAME", "NAME", "model"),
         Argument("--effort", "Reasoning effort, for example low, medium or high",
                  "EFFORT", "effort", default="default"),
         Argument("--memory", "Memory: off, session or full", "KIND", "memory", default="full"),
     )),
-    OptionGroup(mark("Plan"), (
+    (mark("Plan"), (
         Argument("--plan", "When to plan: auto, always or never; with run, also a plan file",
                  "WHEN", "plan", default="auto"),
         Argument("--plan-approval", "Ask before starting a plan: auto, always or never",
                  "WHEN", "plan_approval", default="auto"),
     )),
-    OptionGroup(mark("Approval and safety"), (
+    (mark("Approval and safety"), (
         Argument("--auto-approve", "Run commands in the sandbox without asking",
                  field="approval_mode", const="auto", short="-y"),
         Argument("--mode", "Approval mode: ask, accept-edits, auto or plan",
@@ -135,7 +124,7 @@ SESSION_GROUPS = (
         Argument("--executor", "Answer commands from a file instead of running them: scripted:FILE",
                  "EXECUTOR", "executor"),
     )),
-    OptionGroup(mark("Session"), (
+    (mark("Session"), (
         Argument("--cwd", "Folder to work in, instead of the current one", "FOLDER", short="-C"),
         Argument("--continue", "Resume the most recent session of this folder",
                  field="resume_last", short="-c"),
@@ -143,7 +132,7 @@ SESSION_GROUPS = (
         Argument("--end-jobs", "End background jobs on exit, detached ones too",
                  field="end_jobs"),
     )),
-    OptionGroup(mark("Limits"), (
+    (mark("Limits"), (
         Argument("--timeout", "Maximum time per task, in seconds", "SECONDS", "max_seconds"),
         Argument("--command-timeout", "Maximum time per command, in seconds; 0 for no limit",
                  "SECONDS", "command_timeout", default=600),
@@ -164,7 +153,7 @@ HOSTS = (
              "hosts_limit", default="all"),
 )  # fmt: skip
 """The options that name hosts."""
-SESSION = tuple(option for group in SESSION_GROUPS for option in group.options)
+SESSION = tuple(option for _title, options in SESSION_GROUPS for option in options)
 
 
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:
@@ -248,8 +237,7 @@ def folder_of(args: argparse.Namespace) -> str:
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """A word after `kogniterm`, the module behind it, and one line of help."""
 
     name: str
@@ -257,16 +245,10 @@ class Verb:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class VerbGroup:
-    """Verbs that help lists below one title."""
-
-    title: str
-    verbs: tuple[Verb, ...]
-
-
-VERB_GROUPS = (
-    VerbGroup(mark("Work"), (
+VerbGroup = tuple[str, tuple[Verb, ...]]
+"""A title, and the verbs that help lists below it."""
+VERB_GROUPS: tuple[VerbGroup, ...] = (
+    (mark("Work"), (
         Verb("run", "kogniterm.cli.run", "Do one task and exit"),
         Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
         Verb("sessions", "kogniterm.cli.verbs.sessions",
@@ -278,11 +260,11 @@ VERB_GROUPS = (
              "Do one task on many machines, reviewed once"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
     )),
-    VerbGroup(mark("Memory and recipes"), (
+    (mark("Memory and recipes"), (
         Verb("memory", "kogniterm.cli.verbs.memory", "List, add, edit and delete memories"),
         Verb("recipe", "kogniterm.cli.verbs.recipe", "Save and run recipes"),
     )),
-    VerbGroup(mark("Safety"), (
+    (mark("Safety"), (
         Verb("policy", "kogniterm.cli.verbs.policy", "Explain and test the approval rules"),
         Verb("tools", "kogniterm.cli.verbs.tools", "List the tools of the model and their state"),
         Verb("skills", "kogniterm.cli.verbs.extensions.skills",
@@ -291,7 +273,7 @@ VERB_GROUPS = (
         Verb("trust", "kogniterm.cli.verbs.trust", "Trust a project folder, or revoke its trust"),
         Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
     )),
-    VerbGroup(mark("Set-up"), (
+    (mark("Set-up"), (
         Verb("tour", "kogniterm.cli.tour", "Show how KogniTerm works, with a scripted model"),
         Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
         Verb("logout", "kogniterm.cli.logout", "Remove a saved API key"),
@@ -309,7 +291,7 @@ VERB_GROUPS = (
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),
     )),
 )  # fmt: skip
-VERBS = tuple(verb for group in VERB_GROUPS for verb in group.verbs)
+VERBS = tuple(verb for _title, verbs in VERB_GROUPS for verb in verbs)
 
 
 def find(name: str) -> Verb | None:
@@ -317,8 +299,7 @@ def find(name: str) -> Verb | None:
     return next((verb for verb in VERBS if verb.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """A word after a verb: its help, what does it, its arguments, and command lines to copy.
 
     `unknown_option` is what to say of an option that it does not have, if not the usual.
@@ -435,5 +416,5 @@ def _add(
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a session, by group."""
-    for group in SESSION_GROUPS:
-        add_options(parser.add_argument_group(_(group.title)), group.options)
+    for title, options in SESSION_GROUPS:
+        add_options(parser.add_argument_group(_(title)), options)

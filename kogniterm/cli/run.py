@@ -14,9 +14,8 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
 
 from kogniterm.cli.options import (
     TASK,
@@ -99,8 +98,7 @@ class Sink(Protocol):
         """End the output of the task."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFront:
+class RunFront(NamedTuple):
     """The screen of a run and its questions; `approver` (of a session) is None without a user.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to

@@ -6,7 +6,7 @@ A pipe gets the answer, and a log file of standard error reads well. Needs no dr
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TextIO
 
 from kogniterm.text.sanitize import Sanitizer
@@ -41,17 +41,14 @@ def _who_acts(task: str, name: str) -> str:
     return _("sub-agent: {task}").format(**values)
 
 
-@dataclass(slots=True)
 class _Shown:
     """The written part of a command's output: the first lines as they come, the last at its end."""
 
-    command: str
-    sanitizer: Sanitizer = field(default_factory=Sanitizer)
-    lines: int = 0
-    left_out: int = 0
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
-    held: str = ""
-    """The first lines, while another command's output is written."""
+    def __init__(self, command: str) -> None:
+        self.command, self.sanitizer = command, Sanitizer()
+        self.lines = self.left_out = 0
+        self.tail: deque[str] = deque(maxlen=_TAIL)
+        self.held = ""  # the first lines, while another command's output is written
 
     def take(self, data: bytes) -> str:
         """Return what of it is written now, without its colours: this goes to a file or a pipe."""

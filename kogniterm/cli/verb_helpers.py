@@ -7,10 +7,9 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm import __version__
 from kogniterm.cli.options import settings_of
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The result of a verb: `data` for programs; lines, a table and notes for users.
 
     Notes go to standard error: there is nothing, or something is wrong. What was `printed`

@@ -11,9 +11,9 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
@@ -40,8 +40,7 @@ _CANCEL = b"\x18"
 """CAN ends an escape sequence that the cut may have left open."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputLimits:
+class OutputLimits(NamedTuple):
     """Limits of the output that is kept of each command.
 
     `text` characters are for the model, a quarter of them from the head; `file` bytes stay on disk.
@@ -51,8 +50,7 @@ class OutputLimits:
     file: int = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """Text for the model, the raw bytes it leaves out, and the last full screen, if any."""
 
     text: str

@@ -11,9 +11,10 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.execution.undo import settled, walk
 from kogniterm.host.safe_git import GitTooSlowError, host_git
@@ -29,8 +30,7 @@ MAX_NAMED = 8
 """Created files that are named one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """Files that an effect touches; `files` and `size` (bytes) are lower bounds if not `complete`.
 
     `there` says whether there is anything at all, be it an empty folder; `closed`, whether some

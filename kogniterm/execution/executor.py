@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,22 +104,21 @@ _TOO_LARGE = (
 )
 
 
-@dataclass(slots=True)
 class Lane:
     """One of several commands that run at once: its number, its output file and its sandbox.
 
     `run` is called once. `left` is the state that its shell left.
     """
 
-    executor: CommandExecutor
-    number: int
-    output: str
-    descriptors: Descriptors
-    sandbox: Sandbox | None = None
-    alone: bool = False
-    keeps_state: bool = True
-    fresh: bool = False
-    left: ShellState | None = None
+    def __init__(
+        self, executor: CommandExecutor, number: int, output: str, descriptors: Descriptors,
+        alone: bool,
+    ) -> None:  # fmt: skip
+        self.executor, self.number, self.alone = executor, number, alone
+        self.output, self.descriptors = output, descriptors
+        self.sandbox: Sandbox | None = None
+        self.keeps_state, self.fresh = True, False
+        self.left: ShellState | None = None
 
     def run(
         self,
@@ -400,7 +399,7 @@ class CommandExecutor:
     def _lane(self, descriptors: Descriptors, *, alone: bool) -> Lane:
         if self._closed:
             raise ExecutionError("The executor is closed.")
-        lane = Lane(self, self._number, self.next_output, descriptors, alone=alone)
+        lane = Lane(self, self._number, self.next_output, descriptors, alone)
         self._number += 1
         return lane
 

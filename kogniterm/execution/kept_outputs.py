@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kogniterm.execution.command_output import plain_text
@@ -22,13 +22,12 @@ _MOST = 4 << 20
 _MOST_SECRETS, _SHORT, _MARK = 200, 5, "[secret]"
 
 
-@dataclass(slots=True)
 class KeptOutputs:
     """The copies in `folder`, which the session's sandbox shows and nothing inside can write."""
 
-    folder: Path
-    secrets: Redactor
-    _known: int = 0
+    def __init__(self, folder: Path, secrets: Redactor) -> None:
+        self.folder, self.secrets = folder, secrets
+        self._known = 0
 
     def run(self, call: Callable[[], CommandResult]) -> CommandResult:
         """Return the result of `call`, the run of a command, with a copy of a long output.

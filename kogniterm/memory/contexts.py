@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
@@ -91,11 +91,11 @@ class ToolMemory:
             )
 
 
-@dataclass(frozen=True, slots=True)
 class ModuleContext:
     """Read access to memory for the program and its tools. Getters return values, not stores."""
 
-    _session: SessionContext
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
 
     def preferences(self) -> Mapping[str, object]:
         """Return the user's typed preferences as they hold in this project."""
@@ -231,7 +231,7 @@ class SessionContext:
     def pass_over(self, notes: SessionNotes, seq: int) -> None:
         """Leave the messages of a session up to `seq` unread for good."""
         log.info("session %s was not read for facts up to record %d", notes.session_id, seq)
-        self.memory.sessions.save(replace(notes, cursor=seq))
+        self.memory.sessions.save(notes._replace(cursor=seq))
 
     def named(self, mentions: Iterable[Mention]) -> None:
         """Keep for an hour what was named in this session; nothing unless memory is written."""

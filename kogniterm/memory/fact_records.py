@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.text.redact import find_secrets, holds_mark
@@ -67,8 +67,7 @@ LONGEST_TEXT = 4000
 _LABEL = re.compile(r"\[?m?(\d{1,18})\]?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The origin of a fact: the session, the record in its journal, the user's words."""
 
     session_id: str = ""
@@ -244,8 +243,7 @@ class Change:
     replaced: Fact | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(NamedTuple):
     """An operation on a fact, by whom and when; never the text of the fact."""
 
     id: int

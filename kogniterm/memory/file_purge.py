@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from kogniterm.storage import drivers
 from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without_letters
@@ -26,8 +26,7 @@ CHUNK = 1 << 20
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(NamedTuple):
     """A file that was read: its size in bytes, and whether it holds one of the terms.
 
     `stamp` shows whether it was changed since.
@@ -39,8 +38,7 @@ class Searched:
     stamp: tuple[int, int, int] = (0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A line of a file, counted from 1, that holds what is to be forgotten."""
 
     path: Path

@@ -172,11 +172,11 @@ class Forgetter:
         stems = set(stems_of(text))
         return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
 
-    def meant(self, sentence: ForgetSentence) -> ForgetRequest | None:
+    def meant(self, what: str, everything: bool) -> ForgetRequest | None:
         """Return the request that a sentence of the user stands for, or None: it is a task."""
-        request = self.candidates(sentence.what)
-        if request is None and sentence.all and len(sentence.what) >= SHORTEST_TERM:
-            return ForgetRequest(phrases=(sentence.what,))
+        request = self.candidates(what)
+        if request is None and everything and len(what) >= SHORTEST_TERM:
+            return ForgetRequest(phrases=(what,))
         return request
 
     def candidates(self, text: str) -> ForgetRequest | None:
@@ -440,22 +440,11 @@ def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
     return tuple(places)
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetSentence:
-    """A sentence that asks to forget `what`.
-
-    `all`: it asks for everything about something, so that the words are meant even when no memory
-    holds them.
-    """
-
-    what: str
-    all: bool = False
-
-
-def forget_request(text: str) -> ForgetSentence | None:
+def forget_request(text: str) -> tuple[str, bool] | None:
     """Return what `text` asks to forget ("forget that we …", "olvida lo de …", "forget m7").
 
-    None if it asks for more or names nothing, and for what may be a task ("forget the cache",
+    With True if it asks for everything about it: then the words are meant even when no memory holds
+    them. None if it asks for more or names nothing, and for what may be a task ("forget the cache",
     "… and rebuild"): the model has a tool to forget.
     """
     found = frame("forget_request").fullmatch(text)
@@ -463,11 +452,7 @@ def forget_request(text: str) -> ForgetSentence | None:
         return None
     what = found["what"].strip()
     named = _LABEL.fullmatch(what) or _LESSON.fullmatch(what)
-    return (
-        ForgetSentence(what, bool(found["all"] or found["known"]))
-        if named or stems_of(what)
-        else None
-    )
+    return (what, bool(found["all"] or found["known"])) if named or stems_of(what) else None
 
 
 def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, ...]]:

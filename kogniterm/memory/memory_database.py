@@ -12,8 +12,9 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import StorageError
 from kogniterm.storage.database import Database, Row, database_file
@@ -248,8 +249,7 @@ _LEDGER_COLUMNS = (
 """Every column of a fact. A migration that adds one enters all facts into the ledger again."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerReport:
+class LedgerReport(NamedTuple):
     """The result of a check: the number of intact facts, the chain's end, and the faults."""
 
     facts: int

@@ -9,9 +9,8 @@ pinned, and never replace what the user said here.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from kogniterm.errors import UsageError
@@ -41,22 +40,7 @@ _MOST = 253_402_300_800
 _OF_LESSON = ("ok", "exit_code", "seconds", "created", "times")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportReport:
-    """The numbers of facts, preferences and lessons by what an import does.
-
-    Session notes and what was found of the project are in the file for the user to read. They are
-    not imported: they belong to a session, and a folder, that may not be here.
-    """
-
-    added: int = 0
-    known: int = 0
-    superseded: int = 0
-    pending: int = 0
-    forgotten: int = 0
-    sensitive: int = 0
-    preferences: int = 0
-    lessons: int = 0
+_OF_FACTS = ("added", "known", "superseded", "pending", "forgotten", "sensitive")
 
 
 def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: text) -> list[str]:
@@ -96,8 +80,12 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
     return list(closed(lines, _closing))
 
 
-def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> ImportReport:
+def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> dict[str, int]:
     """Import what `export_lines` wrote, all or nothing; importing twice changes nothing more.
+
+    Return the numbers of facts, preferences and lessons by what happens to them. Session notes and
+    what was found of the project are in the file for the user to read. They are not imported: they
+    belong to a session, and a folder, that may not be here.
 
     Raises `UsageError` for a file that is cut, changed, or of a newer format.
     """
@@ -151,9 +139,9 @@ class _Import:
         self._repository = memory.repository
         self._now = memory.clock.now()
         self._ids: dict[int, int] = {}
-        self._counts: Counter[str] = Counter()
+        self._counts = dict.fromkeys((*_OF_FACTS, "preferences", "lessons"), 0)
 
-    def take(self, records: Iterable[tuple[str, dict[str, Any]]]) -> ImportReport:
+    def take(self, records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, int]:
         links: list[tuple[Fact, int]] = []
         for kind, record in records:
             if kind == "preference":
@@ -167,7 +155,7 @@ class _Import:
         for fact, successor in links:
             if successor in self._ids:
                 self._change(fact, "link", superseded_by=self._ids[successor])
-        return ImportReport(**self._counts)
+        return self._counts
 
     def _change(self, fact: Fact, operation: str, **changes: object) -> None:
         self._repository.change(fact, operation, now=self._now, who="import", **changes)
@@ -327,16 +315,8 @@ _OWN = "user_id"
 _BOOKKEEPING = ("memory_clock", "memory_sessions", "short_term")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCopy:
-    """The number of rows now in the target, and whether they were there before the copy."""
-
-    rows: int
-    present: bool = False
-
-
-def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> MemoryCopy:
-    """Copy everything of `source`'s user to `target`'s user, all or nothing.
+def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> int:
+    """Copy everything of `source`'s user to `target`'s user, all or nothing; return the rows.
 
     Unlike an import this copies the tables as they are. Row ids are kept where they are free; on
     a server where other users' rows have them, new ones are given and all references follow.
@@ -349,11 +329,11 @@ def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> MemoryCopy:
         if table not in _BOOKKEEPING
     ):
         try:
-            return MemoryCopy(_copy(source, target, keep_ids=True))
+            return _copy(source, target, keep_ids=True)
         except DuplicateError:
-            return MemoryCopy(_copy(source, target, keep_ids=False))
+            return _copy(source, target, keep_ids=False)
     if same_memory(source, target):
-        return MemoryCopy(len(_rows(target)), present=True)
+        return len(_rows(target))
     raise UsageError(
         "{place} already contains other memories; no memories were copied. "
         "To merge them, use 'kogniterm memory export' and 'kogniterm memory "

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import UsageError
@@ -51,8 +51,7 @@ _SWITCH = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A preference that can be set: one of `choices`, or a text of the shape `shape`.
 
     `example` is such a text. The model's line is `prompts/preferences.md`'s text of this name, or

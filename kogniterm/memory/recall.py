@@ -14,8 +14,9 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kogniterm import prompts
 from kogniterm.memory import fact_records, preferences, short_term
@@ -58,8 +59,7 @@ _LABEL = re.compile(r"m\d{1,18}")
 _CITED = re.compile(r"\[m(\d{1,18})\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(NamedTuple):
     """A fact or lesson that the model was shown, and why: the content of `/why`."""
 
     label: str
@@ -69,8 +69,7 @@ class Used:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryContext:
+class MemoryContext(NamedTuple):
     """The block for the prompt ("" when there is nothing new) and its content.
 
     `used` are the memories that the model can see, `lines` those that this block adds, by label.
@@ -78,7 +77,7 @@ class MemoryContext:
 
     text: str = ""
     used: tuple[Used, ...] = ()
-    lines: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, str] = MappingProxyType({})
 
     @property
     def tokens(self) -> int:
@@ -86,13 +85,13 @@ class MemoryContext:
         return tokens(self.text)
 
 
-@dataclass(slots=True)
 class _Block:
     """Collects lines within budgets; lines that were `shown` before are not repeated."""
 
-    shown: Mapping[str, str]
-    used: dict[str, Used] = field(default_factory=dict)
-    lines: dict[str, str] = field(default_factory=dict)
+    def __init__(self, shown: Mapping[str, str]) -> None:
+        self.shown = shown
+        self.used: dict[str, Used] = {}
+        self.lines: dict[str, str] = {}
 
     def take(
         self, candidates: Iterable[tuple[str, Used]], budget: int, *, until_full: bool = False

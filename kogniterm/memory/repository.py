@@ -11,7 +11,8 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
@@ -42,8 +43,7 @@ _BESIDE_FACTS = (
 """The tables with what a project has beside facts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """The version of a user's memory: `number` rises with every write, `wiped` with deletions."""
 
     number: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
@@ -48,8 +48,7 @@ _REFERS_BACK = re.compile(
 _NO_FILE = re.compile(r"(?:e\.g|i\.e|p\.ej|\d+\.\w|/dev/null)\.?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionNotes:
+class SessionNotes(NamedTuple):
     """The place in a session: `cursor` is its last message that was read for facts.
 
     Up to `ended` it may be read, by a model of `provider` alone: what was said after it, or while

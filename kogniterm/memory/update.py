@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.memory import fact_records
@@ -127,7 +127,7 @@ class Updater:
 
     def _cleaned(self, candidate: Candidate) -> Candidate:
         text = " ".join(self._redact(candidate.text).split())
-        origin = replace(candidate.origin, quote=self._redact(candidate.origin.quote))
+        origin = candidate.origin._replace(quote=self._redact(candidate.origin.quote))
         keywords = " ".join(self._redact(candidate.keywords).split())
         slot = "_".join(raw_words(candidate.slot)) if candidate.slot else None
         cleaned = replace(candidate, text=text, origin=origin, keywords=keywords, slot=slot or None)
@@ -349,8 +349,7 @@ _Step = tuple[str, int, int, int, int]
 """A step of `difflib`: its name, and the places in both statements."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(NamedTuple):
     """A word as it is written, normalised, and its stem."""
 
     plain: str

@@ -82,14 +82,18 @@ FIRST_WAIT = 1.0
 """Seconds the first backoff pause is drawn from; doubled at every further one."""
 
 
-@dataclass(frozen=True, slots=True)
 class Caller:
     """Makes calls of one model under `options`; `sleep` and `jitter` are given by tests."""
 
-    name: str
-    options: ModelOptions
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = random.random
+    def __init__(
+        self,
+        name: str,
+        options: ModelOptions,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.name, self.options = name, options
+        self.sleep, self.jitter = sleep, jitter
 
     async def call(
         self, attempt: Attempt, request: ModelRequest | None = None

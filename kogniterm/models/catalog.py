@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kogniterm.types import Usage
 
@@ -18,8 +18,7 @@ _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="
 PRICES_DATE: str = _TABLES["prices_date"]
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """US dollars for a million tokens.
 
     `cached` is the part of the input served from a cache, `written` the part that is stored in one.

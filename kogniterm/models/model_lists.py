@@ -69,15 +69,14 @@ class ModelListing:
     problem: Phrase | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class ModelLists:
     """The listings of the providers that `options` configure.
 
     `patience` is the wait for one provider in seconds.
     """
 
-    options: ModelOptions
-    patience: float = LIST_SECONDS
+    def __init__(self, options: ModelOptions, patience: float = LIST_SECONDS) -> None:
+        self.options, self.patience = options, patience
 
     @property
     def providers(self) -> tuple[Provider, ...]:

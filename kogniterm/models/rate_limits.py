@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import Migration, Schema, user_table
@@ -33,16 +34,14 @@ class Rate:
     tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A call that was made or will be: its time in seconds since the epoch, and its tokens."""
 
     moment: float
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """The turn of a call: its ID, the seconds to wait for it, and why, for the user."""
 
     id: str
@@ -118,7 +117,6 @@ def take_turn(database: Database, provider: str, rate: Rate, tokens: int) -> tup
     return call, moment - now
 
 
-@dataclass(frozen=True, slots=True)
 class Pacing:
     """Lets calls of models wait for their turn; `rates` are by provider.
 
@@ -126,8 +124,8 @@ class Pacing:
     would hold the database while a model thinks.
     """
 
-    rates: Mapping[str, Rate]
-    open_database: Callable[[], Database]
+    def __init__(self, rates: Mapping[str, Rate], open_database: Callable[[], Database]) -> None:
+        self.rates, self.open_database = rates, open_database
 
     async def turn(self, model: str, request: ModelRequest | None) -> Turn | None:
         """Take the turn of a call of `model`; None where its provider has no limit.

@@ -20,9 +20,8 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.models.calling import ModelOptions, WrappedModel
 from kogniterm.protocols import Model
@@ -56,8 +55,7 @@ CLEARED = "cleared"
 Mark = tuple[int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """A reply's text, and the tokens that the call took."""
 
     text: str
@@ -66,7 +64,7 @@ class Kept:
 
     def as_bytes(self) -> bytes:
         """Return the content of the file, with a checksum."""
-        body = json.dumps([VERSION, asdict(self)])
+        body = json.dumps([VERSION, self._asdict()])
         return f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
 
     @staticmethod
@@ -77,14 +75,6 @@ class Kept:
             return None
         version, fields = json.loads(body)
         return Kept(**fields) if version == VERSION else None
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSize:
-    """The number of replies, and their size in bytes."""
-
-    replies: int
-    bytes: int
 
 
 class ReplyCache:
@@ -202,13 +192,13 @@ class ReplyCache:
                     file.parent.rmdir()
         return count
 
-    def size(self) -> CacheSize:
-        """Return how much is kept."""
+    def size(self) -> tuple[int, int]:
+        """Return the number of replies kept, and their bytes."""
         sizes = []
         for file in self._files():
             with suppress(OSError):
                 sizes.append(file.stat().st_size if file.suffix == ".json" else 0)
-        return CacheSize(len(sizes), sum(sizes))
+        return len(sizes), sum(sizes)
 
     def _file(self, key: str) -> Path:
         return self._folder / self._session / f"{key}.json"

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from kogniterm import prompts
@@ -40,16 +40,14 @@ OPEN = "<tool_call>"
 CLOSE = "</tool_call>"
 
 
-@dataclass(frozen=True, slots=True)
-class TextCall:
+class TextCall(NamedTuple):
     """A whole call."""
 
     name: str
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply:
+class ParsedReply(NamedTuple):
     """A reply taken apart: the text before the calls, the calls, and what is wrong, if anything.
 
     With a `problem` there are no calls; `raw` is the text from the first mark on.
@@ -187,7 +185,7 @@ class TextCallModel(WrappedModel):
         better = parse(second.message.text)
         usage = first.usage + second.usage
         if better.calls or better.problem is not None:
-            better = replace(better, text=parsed.text)
+            better = better._replace(text=parsed.text)
         else:
             yield AnswerDelta(better.text)
         yield Reply(_message(second.message, better), usage)

@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.text.visible import render_line
 
@@ -32,8 +32,7 @@ _LIKE_FOREIGN = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))")
 _SHOWN = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(NamedTuple):
     r"""The text of a file without its byte order mark, and what brings its bytes back.
 
     A byte that is no UTF-8 is a lone surrogate in `text`. `ends` is "\n" or "\r\n" where all lines

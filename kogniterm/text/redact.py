@@ -12,9 +12,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
@@ -68,8 +68,7 @@ _SPARSE = 120
 """Characters to a word from which on lines are searched one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(NamedTuple):
     """A secret found in a text: where it is and what kind it seems to be."""
 
     start: int

@@ -12,9 +12,8 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from kogniterm import __version__
@@ -129,8 +128,7 @@ class Resolver(Protocol):
         """Return every address of `host`. Raises `OSError` for one that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebPage:
+class WebPage(NamedTuple):
     """A response. `body` is cut at `MAX_BYTES`; `url` is where the redirects ended."""
 
     url: str

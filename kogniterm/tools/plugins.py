@@ -11,8 +11,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from pydantic import create_model
 
@@ -35,8 +34,7 @@ _DECLARED = "__kogniterm_tool__"
 MAX_LINE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Declaration:
+class _Declaration(NamedTuple):
     effect: DeclaredEffect
     name: str
     hosts: tuple[str, ...]
@@ -69,8 +67,7 @@ def tool(
     return mark
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(NamedTuple):
     """A tool of another package: where it is from, what it declares, and programs it needs."""
 
     tool: Tool
@@ -87,8 +84,7 @@ class Plugin:
         return f"{self.package} {self.version}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPlugins:
+class LoadedPlugins(NamedTuple):
     """The tools of the configured packages, and a sentence about each that could not be loaded."""
 
     plugins: tuple[Plugin, ...] = ()
@@ -255,20 +251,14 @@ def _no_text(name: str, found: object) -> str:
     raise ToolError("{name} returned {kind} instead of text.", name=name, kind=type(found).__name__)
 
 
-@dataclass(frozen=True, slots=True)
 class _ExternalTool:
     """A tool of another package as a session uses it: every call is asked for, no error escapes."""
 
-    own: Tool
-    declared: ToolSpec
-    spec: ToolSpec = field(init=False)
-
-    def __post_init__(self) -> None:
-        given = self.declared
-        spec = ToolSpec(
+    def __init__(self, own: Tool, given: ToolSpec) -> None:
+        self.own = own
+        self.spec = ToolSpec(
             given.name, clean(given.description), dict(given.parameters), effect="external"
         )
-        object.__setattr__(self, "spec", spec)
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         checked: dict[str, Any] = self._guarded(lambda: dict(self.own.check(arguments)))

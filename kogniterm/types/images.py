@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 HEADER_BYTES = 256 * 1024
 """Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""
@@ -17,8 +18,7 @@ _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 """JPEG markers without a length."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
+class ImageHeader(NamedTuple):
     """An image's kind, and its size in pixels (0 by 0 when the header is broken)."""
 
     media_type: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kogniterm.types.actions import ToolSpec
 from kogniterm.types.localized import Phrase
@@ -96,8 +96,7 @@ class ModelFailed:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebSource:
+class WebSource(NamedTuple):
     """A page that a search of the web found, with an excerpt of it."""
 
     title: str
@@ -201,8 +200,7 @@ class RecordedCall:
     failure: Phrase | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(NamedTuple):
     """The model of a recorded session, and its calls in order."""
 
     model: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kogniterm.types.localized import Phrase
 
@@ -139,8 +139,7 @@ class QueueCounts:
         return sum(self.states.values())
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOverview:
+class TaskOverview(NamedTuple):
     """The part of a task that an operator of the database sees: nothing of its contents."""
 
     user: str

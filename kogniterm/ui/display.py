@@ -231,7 +231,7 @@ def write_drawn(stream: TextIO, rows: Iterable[RenderableType]) -> None:
     from kogniterm.ui.screen_preferences import from_quick
 
     painter = Display(from_quick(quick(environment()), "/")).painter
-    painter = replace(painter, attributes=painter.attributes and stream.isatty())
+    painter = painter._replace(attributes=painter.attributes and stream.isatty())
     columns = max(stream_size(stream)[1] - 1, 20)
     for row in rows:
         stream.write(painter.paint(row, columns))

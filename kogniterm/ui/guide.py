@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kogniterm.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_DONE
 from kogniterm.types import (
@@ -52,8 +51,7 @@ _NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """The speed of a tour that plays by itself, in seconds: to read a question, between keys."""
 
     read: float = 7.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
@@ -32,8 +31,7 @@ SCREENS = 1.5
 """The height of what is shown at most, in screens."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(NamedTuple):
     """The lines of one turn, of which the first `head` show its input."""
 
     lines: list[str]

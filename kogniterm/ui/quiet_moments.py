@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
@@ -27,15 +26,18 @@ MOST = 3
 """Facts that are asked about at one moment; the others wait for the next one."""
 
 
-@dataclass(slots=True)
 class QuietMoments:
     """Asks about the facts of a session that wait for the user; each is asked about once."""
 
-    memory: Callable[[], MemoryService | None]
-    front: Callable[[], Front]
-    turns: Turns
-    say: Callable[[Phrase], None]
-    _asking: asyncio.Task[PendingAnswer] | None = None
+    def __init__(
+        self,
+        memory: Callable[[], MemoryService | None],
+        front: Callable[[], Front],
+        turns: Turns,
+        say: Callable[[Phrase], None],
+    ) -> None:
+        self.memory, self.front, self.turns, self.say = memory, front, turns, say
+        self._asking: asyncio.Task[PendingAnswer] | None = None
 
     def withdraw(self) -> None:
         """Take back the question: a task begins, or the session is left."""

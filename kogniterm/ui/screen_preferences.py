@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from kogniterm.host.programs import find_user_program
 from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
@@ -170,8 +170,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(NamedTuple):
     """Styles by role, in rich's words. `code` names the style of code blocks."""
 
     name: str

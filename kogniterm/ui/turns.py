@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import StorageError
 from kogniterm.types import UserInput
@@ -68,8 +67,7 @@ class Drafts:
             self.keep()
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """One entry of the queue: an input, or a command of the user's own (`shell`).
 
     With neither, the turn goes on that was open when the session was resumed.

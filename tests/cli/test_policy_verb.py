@@ -83,7 +83,7 @@ def test_differences_follow_the_rules() -> None:
     found = list(
         policy.differences(
             [("make", "/w", "ask")],
-            applying_in=lambda folder: policy.Applying(rules),
+            applying_in=lambda folder: (rules, ()),
             mode="manual",
         )
     )

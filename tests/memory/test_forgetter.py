@@ -201,7 +201,7 @@ def test_every_project_is_forgotten_with_what_it_has_beside_facts(open_here: Ope
 )
 def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) -> None:
     found = forget_request(said)
-    assert (None if found is None else found.what) == what
+    assert (None if found is None else found[0]) == what
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) 
 def test_a_sentence_about_memory_is_told_from_one_about_all(said: str, every: bool) -> None:
     found = forget_request(said)
     assert found is not None
-    assert found.all == every
+    assert found[1] == every
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_a_task_that_begins_with_forget_is_a_task(memory: Memory, said: str) -> 
     memory.add("the cache, the linter, the changes and the branch are on heron")
     memory.learnings.record(said, "make clean", ok=True)
     found = forget_request(said)
-    assert found is None or memory.forgetter.meant(found) is None
+    assert found is None or memory.forgetter.meant(*found) is None
 
 
 def test_everything_about_a_word_needs_no_match(memory: Memory) -> None:
     about = forget_request("forget everything about quetzal")
     assert about is not None
-    unknown = memory.forgetter.meant(about)
+    unknown = memory.forgetter.meant(*about)
     assert unknown is not None
     assert (unknown.phrases, unknown.labels) == (("quetzal",), [])
 
@@ -263,7 +263,7 @@ def test_lessons_and_preferences_are_candidates_too(memory: Memory) -> None:
     fact = memory.add("quetzal runs on heron")
     sentence = forget_request("please forget everything about quetzal")
     assert sentence is not None
-    request = memory.forgetter.meant(sentence)
+    request = memory.forgetter.meant(*sentence)
     assert request is not None
     assert [one.id for one in request.facts] == [fact]
     assert {type(one).__name__ for one in request.beside} == {"Lesson", "Preference"}

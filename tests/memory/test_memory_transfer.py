@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 from kogniterm.errors import UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_transfer import ImportReport, export_lines, import_lines
+from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.project.project_scan import scan
 from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate
 from kogniterm.text.redact import redact
 from tests.memory.conftest import HandClock, OpenMemory
+
+
+def counted(report: dict[str, int]) -> dict[str, int]:
+    return {kind: count for kind, count in report.items() if count}
 
 
 def fill(memory: Memory, clock: HandClock) -> None:
@@ -42,8 +46,8 @@ def test_export_import_export_is_byte_equal(open_here: OpenMemory, clock: HandCl
     exported = export_lines(ana)
     clock.advance(days=30)
     report = import_lines(ben, exported)
-    assert report.added == 5
-    assert report.preferences == 2
+    assert report["added"] == 5
+    assert report["preferences"] == 2
     assert export_lines(ben) == exported
     import_lines(cleo, export_lines(ben))
     assert export_lines(cleo) == exported
@@ -59,15 +63,15 @@ def test_importing_twice_changes_nothing(open_here: OpenMemory, clock: HandClock
     fill(ana, clock)
     exported = export_lines(ana)
     import_lines(ben, exported)
-    assert import_lines(ben, exported) == ImportReport(known=5)
-    assert import_lines(ana, exported) == ImportReport(known=5)
+    assert counted(import_lines(ben, exported)) == {"known": 5}
+    assert counted(import_lines(ana, exported)) == {"known": 5}
     assert export_lines(ben) == exported
 
 
 def test_a_dry_run_writes_nothing(open_here: OpenMemory, clock: HandClock) -> None:
     ana, ben = open_here("ana"), open_here("ben")
     fill(ana, clock)
-    assert import_lines(ben, export_lines(ana), dry_run=True).added == 5
+    assert import_lines(ben, export_lines(ana), dry_run=True)["added"] == 5
     assert ben.facts() == []
     assert ben.preferences.all() == {}
 
@@ -79,7 +83,7 @@ def test_an_import_does_not_replace_what_the_user_said(open_here: OpenMemory) ->
     mine = ben.add("The editor is emacs", slot="editor")
     ben.preferences.set("language", "en")
     report = import_lines(ben, export_lines(ana))
-    assert (report.pending, report.added, report.preferences) == (1, 0, 0)
+    assert (report["pending"], report["added"], report["preferences"]) == (1, 0, 0)
     assert ben.get(mine).status == "active"
     assert ben.preferences.all()["language"].value == "en"
 
@@ -89,7 +93,7 @@ def test_what_was_forgotten_does_not_come_back(open_here: OpenMemory) -> None:
     fact = ana.add("Ana likes tea")
     exported = export_lines(ana)
     ana.forget(fact)
-    assert import_lines(ana, exported) == ImportReport(forgotten=1)
+    assert counted(import_lines(ana, exported)) == {"forgotten": 1}
     assert ana.facts() == []
 
 
@@ -172,7 +176,7 @@ def test_lines_end_as_lines_do(tmp_path: Path, memory: Memory) -> None:
     file = tmp_path / "export.jsonl"
     file.write_text("".join(f"{line}\n" for line in export_lines(memory)), encoding="utf-8")
     with file.open(encoding="utf-8") as lines:
-        assert import_lines(memory, lines).known == 1
+        assert import_lines(memory, lines)["known"] == 1
 
 
 def test_an_export_has_lessons_notes_and_the_profile_of_the_project(
@@ -187,12 +191,12 @@ def test_an_export_has_lessons_notes_and_the_profile_of_the_project(
     ana.learnings.edit(ana.learnings.all()[0], "use eza")
     exported = export_lines(ana)
     report = import_lines(ben, exported)
-    assert report.lessons == 2
+    assert report["lessons"] == 2
     assert [(one.told, one.evidence, one.session_id) for one in ben.learnings.all()] == [
         (one.told, one.evidence, one.session_id) for one in ana.learnings.all()
     ]
     assert export_lines(ben) == exported
-    assert import_lines(ben, exported).lessons == 0
+    assert import_lines(ben, exported)["lessons"] == 0
     ana.sessions.save(SessionNotes("s1", 7, 5.0))
     ana.sessions.mention("s1", [Mention("server", "heron")], clock.now())
     (tmp_path / "shop.py").write_text("print()\n")
@@ -201,7 +205,7 @@ def test_an_export_has_lessons_notes_and_the_profile_of_the_project(
     assert kinds["session_notes"]["read_to"] == 7
     assert kinds["session_notes"]["named"][0]["name"] == "heron"
     assert "python" in json.dumps(kinds["project_profile"]).lower()
-    assert import_lines(open_here("cleo"), export_lines(ana)).lessons == 2
+    assert import_lines(open_here("cleo"), export_lines(ana))["lessons"] == 2
 
 
 def test_a_forgotten_lesson_does_not_come_back_with_a_file(open_here: OpenMemory) -> None:
@@ -209,7 +213,7 @@ def test_a_forgotten_lesson_does_not_come_back_with_a_file(open_here: OpenMemory
     ana.learnings.record("list all", "ls -l", ok=True)
     exported = export_lines(ana)
     ana.forgetter.carry_out(ana.forgetter.requested("l1"))
-    assert import_lines(ana, exported).lessons == 0
+    assert import_lines(ana, exported)["lessons"] == 0
     assert ana.learnings.all() == []
     bad = [json.dumps({"type": "lesson", "id": 1})]
     with pytest.raises(UsageError, match="invalid"):

@@ -78,7 +78,7 @@ def test_an_import_sets_nothing_that_could_not_be_set_here(open_here: OpenMemory
     ):
         lines.append(json.dumps({**base, "key": key, "value": value}))
     whole = list(closed(lines, lambda _count, digest: {"type": "end", "sha256": digest}))
-    assert import_lines(ben, whole).preferences == 1
+    assert import_lines(ben, whole)["preferences"] == 1
     assert {key: one.value for key, one in ben.preferences.all().items()} == {"language": "es"}
 
 

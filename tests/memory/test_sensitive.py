@@ -49,5 +49,5 @@ def test_an_import_leaves_out_what_is_too_personal(open_here: OpenMemory) -> Non
     for text in ("I have diabetes", "Ana likes tea"):
         ana.add(text)
     report = import_lines(ben, export_lines(ana))
-    assert (report.added, report.sensitive) == (1, 1)
+    assert (report["added"], report["sensitive"]) == (1, 1)
     assert [one.text for one in ben.facts()] == ["Ana likes tea"]

@@ -192,8 +192,8 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert cache.get("k0") is not None
     cache.put("k3", Kept("x" * 1_000, 1, 1), cache.mark())
     assert [file.stem for file in files(tmp_path)] == ["k0", "k2", "k3"]
-    assert cache.size().replies == 3
-    assert 3_000 < cache.size().bytes <= 4_000
+    assert cache.size()[0] == 3
+    assert 3_000 < cache.size()[1] <= 4_000
 
 
 def test_what_is_too_old_is_neither_used_nor_kept(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_killed_writers_leave_whole_replies_within_the_limit(tmp_path: Path) -> 
         assert kept.text == "words " * 100
     cache = session_of(tmp_path, "s3", quota=40_000)
     cache.put("last", Kept("x", 1, 1), cache.mark())
-    assert cache.size().bytes <= 40_000
+    assert cache.size()[1] <= 40_000
     assert cache.get("last") is not None
 
 

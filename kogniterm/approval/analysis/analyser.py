@@ -269,7 +269,7 @@ class Analyser:
             scope.evaluating.add(node.name)
         scope.functions[node.name] = node
         # Another command that calls it is asked about: its name is not a known program.
-        self._call_function(node, scope.with_arguments(replace(NUMBER, split=True)))
+        self._call_function(node, scope.with_arguments(NUMBER._replace(split=True)))
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
@@ -549,7 +549,7 @@ def values_after(
     One that was not `completed`, or may end early, may have left out any of its parts.
     """
     after = _judged(command, cwd, cwd, values)[1]
-    return after if completed else replace(after, literal=after.literal & values.literal)
+    return after if completed else after._replace(literal=after.literal & values.literal)
 
 
 @lru_cache(maxsize=_COMMANDS_KEPT)
@@ -579,9 +579,9 @@ def _judged(
         findings.danger("Reads secrets and uses the network.")
     after = ShellValues(_literals(scope), frozenset(scope.evaluating))
     if analyser.gave_up:
-        after = replace(after, literal=frozenset())
+        after = after._replace(literal=frozenset())
     elif any(argv[:1] and argv[0] in _ENDS_EARLY for argv in findings.argvs):
-        after = replace(after, literal=after.literal & values.literal)
+        after = after._replace(literal=after.literal & values.literal)
     return findings.report(command), after
 
 

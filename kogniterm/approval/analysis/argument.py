@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.approval.analysis.paths_and_variables import HOLE
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"-?[0-9]+\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One word after expansion.
 
     `glob`: it has unquoted glob characters; `split`: it may become none or several words;
@@ -61,8 +59,7 @@ TAINTED = Argument(HOLE, split=True, tainted=True)
 NUMBER = Argument(HOLE, number=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ShellValues:
+class ShellValues(NamedTuple):
     """The shell's variables whose content is known between two commands: others hold data.
 
     `literal` are names with the text they hold, a `HOLE` for digits; `evaluating` are variables

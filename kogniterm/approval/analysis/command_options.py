@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names, table_lines
@@ -30,13 +31,12 @@ VALUED = frozenset({"value", "write", "read", "run", "folder", "pattern", "text"
 """Actions of options that take a value; with a trailing `=`, others do too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """A program's line: its base rule with a detail, and option name to action."""
 
     base: str
     detail: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = MappingProxyType({})
 
     @property
     def hazards(self) -> bool:
@@ -58,16 +58,14 @@ class Rules:
 NO_RULES = Rules("")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option as given: its name without dashes, and its value if it has one."""
 
     name: str
     value: Argument | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """The options and operands of a call; `unclear` holds what may be either."""
 
     options: tuple[Option, ...]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
+from typing import NamedTuple
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import NO_RULES, parse_options, rules_for
@@ -48,8 +49,7 @@ class _UnknownError(Exception):
     """The text does not tell whose failure its exit status shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(NamedTuple):
     """A program in the text, the worth of its exit status, and what hides that: "" if nothing.
 
     `judge` is the kind of the program that decides in its place, if that reads or tests something.
@@ -142,7 +142,7 @@ def _masked(
 
 
 def _hidden(programs: Iterable[_Program], by: str, judge: str = "") -> list[_Program]:
-    return [one if one.by else replace(one, by=by.strip(), judge=judge) for one in programs]
+    return [one if one.by else one._replace(by=by.strip(), judge=judge) for one in programs]
 
 
 def _last(programs: list[_Program]) -> _Program:
@@ -233,7 +233,7 @@ def _simple(node: tree.Simple, shell: _Shell) -> list[_Program]:
         called = _call(_texts(node.words), bodies, shell)
         written = [one.target for one in node.redirects if one.target and one.op.strip("&>|") == ""]
         if any(one[:5] != "/dev/" and not one.isdigit() for one in _texts(written)):
-            called = [replace(one, kind="prepares") if one.kind == "quiet" else one
+            called = [one._replace(kind="prepares") if one.kind == "quiet" else one
                       for one in called]  # fmt: skip
         return [*inner, *called]
     parts = [part for value in values for part in value.parts]

@@ -170,14 +170,14 @@ def expand(word: Word, scope: Scope) -> list[Argument]:
         if _CUT not in whole.value:
             arguments.append(whole)
             continue
-        arguments.extend(replace(whole, value=piece) for piece in whole.value.split(_CUT) if piece)
+        arguments.extend(whole._replace(value=piece) for piece in whole.value.split(_CUT) if piece)
     return arguments
 
 
 def expand_single(word: Word, scope: Scope) -> Argument:
     """Expand `word` without splitting and braces, as in assignments and redirect targets."""
     whole = _assemble(word.parts, scope)
-    return replace(whole, value=whole.value.replace(_CUT, " "), split=False)
+    return whole._replace(value=whole.value.replace(_CUT, " "), split=False)
 
 
 def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
@@ -197,7 +197,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
             continue
         piece = _part_value(part, scope)
         if not part.quoted and "IFS" in scope.evaluating:
-            piece = replace(TAINTED, names=piece.names, inner=piece.inner)
+            piece = TAINTED._replace(names=piece.names, inner=piece.inner)
         value.append(piece.value if part.quoted else _BLANKS.sub(_CUT, piece.value))
         if not part.quoted:
             split = split or piece.split or (HOLE in piece.value and not piece.number)
@@ -449,7 +449,7 @@ def matched(pattern: Argument) -> Argument:
     if not pattern.glob or pattern.value[-1:] not in "*?]":
         return pattern
     value = re.sub(r"[*?]+|\[[^]]*\]", HOLE, pattern.value)
-    return replace(pattern, value=value, glob=False, tainted=True)
+    return pattern._replace(value=value, glob=False, tainted=True)
 
 
 def any_of(values: Sequence[Argument]) -> Argument:
@@ -464,7 +464,7 @@ def any_of(values: Sequence[Argument]) -> Argument:
     tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
     harmless = all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values) and not tainted
     joined = _joined("./" + HOLE if harmless else HOLE, values)
-    return replace(joined, glob=False, tainted=tainted, number=False)
+    return joined._replace(glob=False, tainted=tainted, number=False)
 
 
 def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
@@ -479,13 +479,13 @@ def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Ar
         return NUMBER
     # Of an array, any element may be meant, and of data anything may stand before the text.
     kept = before.value if before.known and not (before.tainted or assignment.array) else HOLE
-    return replace(value, value=kept + value.value, tainted=True, number=False)
+    return value._replace(value=kept + value.value, tainted=True, number=False)
 
 
 def element(value: Argument) -> Argument:
     """Return an element of an array literal without its subscript."""
     bare = re.sub(r"^\[[^\]]*\]\+?=", "", value.value)
-    return value if bare == value.value else replace(value, value=bare, glob=False)
+    return value if bare == value.value else value._replace(value=bare, glob=False)
 
 
 _SETTERS = names("""

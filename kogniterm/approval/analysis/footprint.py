@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.approval.analysis.shared_findings import BUILTINS_WITH_STATE, UNREAD
 from kogniterm.approval.parser.parse import parse
@@ -54,8 +54,7 @@ _PATTERN = frozenset("*?[")
 _SEPARATORS = frozenset({"", ";", "\n", "&&", "||"})
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """Files and folders that an action reads and changes; with `anywhere` it may read any file."""
 
     reads: frozenset[str] = frozenset()

@@ -10,8 +10,8 @@ import fnmatch
 import functools
 import posixpath
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _TABLES = Path(__file__).parents[1] / "tables"
 
@@ -51,8 +51,7 @@ _PROCESS_FOLDER = re.compile(
 _HOME_OF = re.compile(r"(/home/[^/]+|/root|/Users/[^/]+)(?:/|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(NamedTuple):
     """A resolved path: absolute, normalised, possibly a glob or with holes.
 
     `inside` says it lies in the workspace; `known` that no hole decides where it lies.
@@ -64,8 +63,7 @@ class ResolvedPath:
     glob: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Roots:
+class Roots(NamedTuple):
     """The workspace and the home folder."""
 
     workspace: str

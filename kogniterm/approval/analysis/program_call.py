@@ -410,7 +410,7 @@ class Call:
         for arg in self.args if args is None else args:
             for piece in re.split(r"[=@:,;]", arg.value):
                 if piece and len(piece) <= 300 and " " not in piece:
-                    self.read_later([replace(arg, value=self.scope.roots.tilde(piece))])
+                    self.read_later([arg._replace(value=self.scope.roots.tilde(piece))])
 
     def secret(self, resolved: ResolvedPath) -> None:
         """Record that it reads something secret."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.text.visible import cut, render_line
 from kogniterm.types import Phrase
@@ -12,8 +11,7 @@ from kogniterm.types import Phrase
 Widening = Literal["network", "write", "process"]
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFailure:
+class SandboxFailure(NamedTuple):
     """A failure the sandbox probably caused: the restriction to lift, and the reason.
 
     `read_only` is whether the sandbox let the command write nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.parser.parse import parse
@@ -26,8 +26,7 @@ HARMLESS = _FILTERS | names("echo printf true false : test [")
 """Programs that need no grant of their own beside the one that gets a secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
+class SecretUse(NamedTuple):
     """The secrets that a command names, and the programs that receive them.
 
     `unread` is true for a text that mentions a secret and could not be parsed: it sets none.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.parser.lexer import PLAIN, WordLexer, arithmetic
@@ -66,14 +65,14 @@ class UnreadError(Exception):
         super().__init__(str(self.why))
 
 
-@dataclass
 class _Parts:
     """A simple command as far as it is read; `rest` stands behind a heredoc's delimiter."""
 
-    assignments: list[Assignment] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    redirects: list[Redirect] = field(default_factory=list)
-    rest: list[tuple[str, Node]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.assignments: list[Assignment] = []
+        self.words: list[Word] = []
+        self.redirects: list[Redirect] = []
+        self.rest: list[tuple[str, Node]] = []
 
     @property
     def command(self) -> Simple:

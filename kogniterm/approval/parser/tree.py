@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from kogniterm.types import Phrase
 
@@ -67,8 +68,7 @@ class Word:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(NamedTuple):
     """The places of expansions: start offset to end offset and built substitution."""
 
     substitutions: Mapping[int, tuple[int, Substitution]]

@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
@@ -617,8 +617,7 @@ _NEVER = names("""
 that delete what cannot be brought back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """A call by its listed form: which row of the table, what varies, options and operands."""
 
     key: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
@@ -74,7 +73,7 @@ def assigns(call: Call, name: str, value: Argument) -> None:
     if not value.glob:
         for piece in value.value.split():
             if "/" in piece or piece.startswith("."):
-                call.read_later([replace(value, value=piece)])
+                call.read_later([value._replace(value=piece)])
     gives(call, name, value)
 
 
@@ -246,7 +245,7 @@ def let(call: Call) -> None:
     for arg in call.args:
         used, targets, settles = calculated_names(arg.value)
         if not only_numbers(
-            [replace(arg, value=re.sub(r"[A-Za-z_]\w*", "0", arg.value))], scope=call.scope
+            [arg._replace(value=re.sub(r"[A-Za-z_]\w*", "0", arg.value))], scope=call.scope
         ):
             call.ask("{program} evaluates an expression that may run commands.")
         calculates(call, used, targets, settles)

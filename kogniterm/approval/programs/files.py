@@ -365,7 +365,7 @@ def _tar_dashed(call: Call) -> tuple[Argument, ...]:
         dashed.append(Argument("-" + letter))
         if call.rules.takes_value(letter) and rest:
             value = rest.pop(0)
-            dashed[-1] = replace(value, value=f"-{letter}{value.value}")
+            dashed[-1] = value._replace(value=f"-{letter}{value.value}")
     return (*dashed, *rest)
 
 

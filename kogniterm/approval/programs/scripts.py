@@ -60,7 +60,7 @@ def sed(call: Call) -> None:
             for suffix in _backups(call.args):
                 folder, slash, name = operand.value.rpartition("/")
                 kept = suffix.replace("*", name) if "*" in suffix else name + suffix
-                call.writes(replace(operand, value=kept if "/" in kept else folder + slash + kept))
+                call.writes(operand._replace(value=kept if "/" in kept else folder + slash + kept))
         else:
             call.reads(operand)
 

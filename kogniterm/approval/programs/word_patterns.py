@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.analysis.shared_findings import ENDS_ALL_PROCESSES
 from kogniterm.types import EffectKind
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """One pattern, and the effects of a call that matches it.
 
     `effects` are `kind=target`, `mentions` (secret files named anywhere count as read) or

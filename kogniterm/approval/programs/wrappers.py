@@ -263,10 +263,10 @@ def _find_exec(
             reads_below(call, root)
     prefix = roots[0].value.rstrip("/") if roots[0].known else ""
     start = prefix if prefix or roots[0].value == "/" else "."
-    found = replace(_found_below(start, wanted), split=False)
+    found = _found_below(start, wanted)._replace(split=False)
     call.inner(
         tuple(
-            replace(found, value=arg.value.replace("{}", found.value)) if "{}" in arg.value else arg
+            found._replace(value=arg.value.replace("{}", found.value)) if "{}" in arg.value else arg
             for arg in inner
         )
     )
@@ -289,7 +289,7 @@ def _fd_exec(call: Call, operands: tuple[Argument, ...], inner: tuple[Argument, 
     telling = tuple(name for name in dotted if secret_sought(name))
     for root in operands[1:] or (Argument("."),):
         item = _found_below(root.value, telling or (pattern,) * bool(pattern))
-        call.inner((*inner, replace(item, split=False)))
+        call.inner((*inner, item._replace(split=False)))
 
 
 _PASSES_LINES = names("grep egrep fgrep sort uniq head tail tac shuf")
@@ -355,7 +355,7 @@ def xargs(call: Call) -> None:
     inner = parsed.operands or (Argument("echo"),)
     item = call.scope.items or TAINTED
     if parsed.has("0", "null", "d", "delimiter", "I", "replace", "i"):
-        item = replace(item, split=False)  # No blank in a name makes two words of it.
+        item = item._replace(split=False)  # No blank in a name makes two words of it.
     marks = [value.value for value in parsed.values("I", "replace")]
     if not marks and parsed.has("i", "replace"):
         marks = ["{}"]

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, TO_FILE, YES, Action, Argument, Subparsers, add_actions
@@ -407,7 +406,7 @@ def _import(args: argparse.Namespace) -> Report:
         _check_writable(args)
     lines = read_lines(args.file)
     with _open(args) as memory:
-        counts = asdict(import_lines(memory, lines, dry_run=not args.yes))
+        counts = import_lines(memory, lines, dry_run=not args.yes)
     return Report(
         {"imported": args.yes, **counts},
         [", ".join(f"{name}: {count}" for name, count in counts.items())],

@@ -8,10 +8,9 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, folder_of
 from kogniterm.cli.verb_helpers import (
@@ -38,8 +37,7 @@ History = Iterable[tuple[str, str, str]]
 """Commands of earlier sessions: (command, folder, what was decided then)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDifference:
+class PolicyDifference(NamedTuple):
     """A command the rules now judge otherwise than it was decided."""
 
     command: str
@@ -48,16 +46,8 @@ class PolicyDifference:
     now: str
 
 
-@dataclass(frozen=True, slots=True)
-class Applying:
-    """The rules and permissions that apply in a folder."""
-
-    rules: RuleSet
-    leases: tuple[Lease, ...] = ()
-
-
 def judged(
-    command: str, folder: str, applying: Applying, mode: ApprovalMode
+    command: str, folder: str, rules: RuleSet, leases: tuple[Lease, ...], mode: ApprovalMode
 ) -> tuple[RiskReport, Verdict]:
     """Return the risk report of a command in `folder`, and the verdict on it."""
     from kogniterm.approval import Circumstances, classify, judge
@@ -65,20 +55,21 @@ def judged(
 
     report = with_remotes(classify(command, cwd=folder))
     circumstances = Circumstances(mode=mode, folder=os.path.realpath(folder))
-    return report, judge(
-        report, rules=applying.rules, leases=applying.leases, circumstances=circumstances
-    )
+    return report, judge(report, rules=rules, leases=leases, circumstances=circumstances)
 
 
 def differences(
-    history: History, *, applying_in: Callable[[str], Applying], mode: ApprovalMode
+    history: History,
+    *,
+    applying_in: Callable[[str], tuple[RuleSet, tuple[Lease, ...]]],
+    mode: ApprovalMode,
 ) -> Iterator[PolicyDifference]:
     """Yield the commands on which the rules now differ from what was decided.
 
-    `applying_in` returns what applies in a folder.
+    `applying_in` returns the rules and permissions that apply in a folder.
     """
     for command, folder, before in history:
-        now = judged(command, folder, applying_in(folder), mode)[1].kind
+        now = judged(command, folder, *applying_in(folder), mode)[1].kind
         if now != before:
             yield PolicyDifference(command, folder, before, now)
 
@@ -125,9 +116,9 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     command = words[0] if len(words) == 1 else shlex.join(words)
     folder = folder_of(args)
     project, notices = _project_rules(folder)
-    applying = Applying(_own_rules(args) + project, _store().leases(folder))
+    rules = _own_rules(args) + project
     mode = approval_mode(args.mode)
-    report, verdict = judged(command, folder, applying, mode)
+    report, verdict = judged(command, folder, rules, _store().leases(folder), mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [
@@ -168,8 +159,8 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     own = _own_rules(args)
 
     @cache
-    def applying_in(folder: str) -> Applying:
-        return Applying(own + _project_rules(folder)[0], _store().leases(folder))
+    def applying_in(folder: str) -> tuple[RuleSet, tuple[Lease, ...]]:
+        return own + _project_rules(folder)[0], _store().leases(folder)
 
     mode = approval_mode(args.mode)
     found = list(differences(history, applying_in=applying_in, mode=mode))
@@ -186,7 +177,7 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     ]
     lines += [f"{number:6}  {change(*pair)}" for pair, number in sorted(counts.items())]
     return Report(
-        [dataclasses.asdict(item) for item in found],
+        [item._asdict() for item in found],
         lines or [_("Nothing would have been decided differently.")],
         status=EXIT_NOT_DONE if found else EXIT_DONE,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
@@ -177,7 +177,7 @@ ACTIONS = (
         SESSION_NAME, Argument("title", "New title", "TITLE"), JSON),
         ('kogniterm sessions rename last "Upgrade nginx"',)),
     Action("delete", "Delete sessions permanently", _delete, (
-        replace(SESSION_NAME, name="sessions", nargs="*"),
+        SESSION_NAME._replace(name="sessions", nargs="*"),
         Argument("--older-than", "Sessions not used for this many days", "DAYS", type=days),
         YES, JSON),
         ("kogniterm sessions delete last", "kogniterm sessions delete --older-than 90")),

@@ -185,13 +185,13 @@ def _cache(args: argparse.Namespace) -> Report:
         count = cache.clear()
         deleted = _("Kept replies of models that were deleted: {count}.").format(count=count)
         return Report({"deleted": count}, [deleted])
-    held = cache.size()
+    replies, held = cache.size()
     on = settings.model_cache
     told = _("Kept replies of models: {count} ({size}; at most {most} MB).").format(
-        count=held.replies, size=size(held.bytes), most=settings.model_cache_mb
+        count=replies, size=size(held), most=settings.model_cache_mb
     )
     off = [] if on else [_("Nothing is added: model_cache is off.")]
-    data = {"replies": held.replies, "bytes": held.bytes, "in_use": on}
+    data = {"replies": replies, "bytes": held, "in_use": on}
     return Report(data, [told], notes=off)
 
 

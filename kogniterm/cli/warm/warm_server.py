@@ -21,9 +21,8 @@ import select
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm.peer_state import same_state
@@ -59,8 +58,7 @@ _ENDING = {signal.SIGTERM}
 _MADV_DONTNEED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """The basis of all sessions: what their starts have in common, and the files it is from.
 
     `files` are separated by NUL and `stamps` by a line break: one string each, because to use the

@@ -22,8 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm.peer_state import take_over
@@ -38,8 +37,7 @@ _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A client's request. `kinds` are encoding and error handler of each standard stream.
 
     `descriptors` are those of the folder, of the connection to the client and, perhaps, of the

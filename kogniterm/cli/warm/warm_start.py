@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.cli.warm.process_name import ROOM
 from kogniterm.cli.warm.warm_client import may_be_warm
@@ -23,8 +23,7 @@ what else a shell holds, is none of its business."""
 _USED = "kogniterm.agent.graph"
 
 
-@dataclass(frozen=True, slots=True)
-class WarmServer:
+class WarmServer(NamedTuple):
     """A running server. `memory` is its proportional share in bytes; None where it is not told."""
 
     pid: int

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -66,7 +66,6 @@ _BEGINNINGS = ("Task failed: ", "Failed to connect to the host via ssh: ", "ssh:
 """Words of Ansible and SSH before a reason, which say nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
 class AnsibleHosts(HostRunner):
     """The hosts of Ansible's inventories (`HostRunner`).
 
@@ -74,8 +73,10 @@ class AnsibleHosts(HostRunner):
     for.
     """
 
-    redacted: Callable[[str], str] = redact
-    secrets: HostSecrets = field(default_factory=HostSecrets)
+    def __init__(
+        self, redacted: Callable[[str], str] = redact, secrets: HostSecrets | None = None
+    ) -> None:
+        self.redacted, self.secrets = redacted, secrets or HostSecrets()
 
     async def resolve(self, inventory: Inventory, limit: str = "") -> tuple[str, ...]:
         """Return the hosts that an inventory and a limit leave. Raises `UsageError`."""

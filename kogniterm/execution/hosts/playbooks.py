@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm.types.hosts import HostRequest
 
@@ -143,8 +142,7 @@ tell ended "$f"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
+class JobReport(NamedTuple):
     """A host's report about its job file: how it stands, and what it holds where it ended."""
 
     moment: Moment

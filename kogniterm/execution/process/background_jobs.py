@@ -8,7 +8,6 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ _REPORTED = 30.0
 """Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
 
 
-@dataclass(eq=False, slots=True)
 class BackgroundCommand:
     """A job: the supervisor drains its terminal into its file; here it is asked and told.
 
@@ -35,21 +33,23 @@ class BackgroundCommand:
     what its executor lets outlive it, `statuses` the folder of exit codes.
     """
 
-    id: str
-    command: str
-    running: RunningCommand
-    path: Path
-    wrapped: bool
-    detached: bool
-    outlives: str
-    statuses: str
-    kept: bool = False
-    started: float = field(init=False)
-    _pids: tuple[int, ...] = field(init=False)
-    _fate: JobFate = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.started = time.time() - (time.monotonic() - self.running.started)
+    def __init__(
+        self,
+        id: str,
+        command: str,
+        running: RunningCommand,
+        path: Path,
+        wrapped: bool,
+        detached: bool,
+        outlives: str,
+        statuses: str,
+    ) -> None:
+        self.id, self.command, self.running, self.path = id, command, running, path
+        self.wrapped, self.detached, self.kept = wrapped, detached, False
+        self.outlives, self.statuses = outlives, statuses
+        self.started = time.time() - (time.monotonic() - running.started)
+        self._pids: tuple[int, ...]
+        self._fate: JobFate
         self._look()
 
     def _look(self) -> None:

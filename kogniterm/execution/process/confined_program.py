@@ -14,9 +14,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process.program_guard import NOT_STARTED
@@ -31,8 +30,7 @@ MAX_COMPLAINTS = 1 << 16
 Ended = Literal["exited", "timeout", "too_much"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramResult:
+class ProgramResult(NamedTuple):
     """The end of a program. `exit_code` is None where it was ended, 127 if it cannot be started."""
 
     exit_code: int | None
@@ -46,14 +44,13 @@ class ProgramResult:
         return self.exit_code != NOT_STARTED
 
 
-@dataclass(slots=True)
 class ConfinedProgram:
     """A running program, with its pipes."""
 
-    process: asyncio.subprocess.Process
-    lifeline: int
-    _complaints: bytearray = field(default_factory=bytearray)
-    _listening: asyncio.Task[None] | None = None
+    def __init__(self, process: asyncio.subprocess.Process, lifeline: int) -> None:
+        self.process, self.lifeline = process, lifeline
+        self._complaints = bytearray()
+        self._listening: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(

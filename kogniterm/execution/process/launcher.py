@@ -14,9 +14,9 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process import pty
@@ -42,8 +42,7 @@ _ATTEMPTS = 3
 """Leaders standing by that may be found dead, one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """A command to start: `argv` with `env` in `cwd`, on a terminal of `size` (rows, columns).
 
     With `newlines` the terminal translates them. `descriptors` are what the shell is to have
@@ -60,11 +59,10 @@ class Order:
     descriptors: Descriptors
     real: str | None = None
     view: Mapping[str, object] | None = None
-    handed: Mapping[int, int] = field(default_factory=dict)
+    handed: Mapping[int, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(NamedTuple):
     """A started command: its leader's pid, its terminal's master, the pipe of the reports.
 
     `channel` leads to what was to become the shell, and tells why it did not.

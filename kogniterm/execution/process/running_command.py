@@ -10,8 +10,9 @@ import termios
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from kogniterm.execution.command_output import LiveFeed, OutputKeeper
 from kogniterm.execution.process.command_input import (
@@ -48,8 +49,7 @@ class Ending:
     left_running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Time limits of a command in seconds, None for no limit, and who is with it.
 
     `timeout` is for all of it, `input_wait` for waiting for keys nobody sends; with
@@ -65,7 +65,7 @@ class RunOptions:
     sink: OutputSink | None = None
     terminal: Terminal | None = None
     at_once: bool = False
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = MappingProxyType({})
     """Variables for this command alone, whose values get into no file."""
 
 

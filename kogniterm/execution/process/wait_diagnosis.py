@@ -13,7 +13,7 @@ import os
 import platform
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.execution.process.outliving import terminal_number
 from kogniterm.execution.process.pty import line_modes
@@ -51,8 +51,7 @@ _CALLS = {
 """System call numbers (linux/arch/*/entry/syscalls) by what they wait for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(NamedTuple):
     kind: WaitKind
     program: str
     evidence: str

@@ -7,14 +7,12 @@ refuses every attempt (`probe`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 SandboxKind = Literal["namespaces", "bubblewrap", "container", "landlock", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Gives:
+class Gives(NamedTuple):
     """Abilities of commands in a sandbox of one kind, and protections against them.
 
     `own_network` is a loopback that later commands of the session find servers on; `own_sockets`
@@ -47,8 +45,8 @@ _NONE = Gives("none", *(False,) * 9)
 
 GIVES: dict[SandboxKind, Gives] = {
     "namespaces": _ALL,
-    "bubblewrap": replace(_ALL, name="bubblewrap"),
-    "container": replace(_ALL, name="container", own_processes=False),
-    "landlock": replace(_NONE, name="Landlock"),
+    "bubblewrap": _ALL._replace(name="bubblewrap"),
+    "container": _ALL._replace(name="container", own_processes=False),
+    "landlock": _NONE._replace(name="Landlock"),
     "none": _NONE,
 }

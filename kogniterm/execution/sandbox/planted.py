@@ -17,7 +17,6 @@ import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from itertools import islice
@@ -48,7 +47,6 @@ _CONTENTS: dict[tuple[int, ...], str] = {}
 How = Literal["appeared", "changed", "removed"]
 
 
-@dataclass(slots=True)
 class Found:
     """Findings of a search: the state of each guarded file, and what can be kept by mounts.
 
@@ -59,19 +57,12 @@ class Found:
     entries than are looked at, or "".
     """
 
-    states: dict[str, State] = field(default_factory=dict)
-    stopped: str = ""
-    pinned: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    named: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """One guarded file that a command left different from before."""
-
-    path: str
-    how: How
+    def __init__(self) -> None:
+        self.states: dict[str, State] = {}
+        self.stopped = ""
+        self.pinned: list[str] = []
+        self.kept: list[str] = []
+        self.named: list[str] = []
 
 
 @cache
@@ -106,16 +97,16 @@ def search(workspace: str, found: Found, *, hidden: bool = True) -> None:
         os.close(root)
 
 
-def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
-    """Return the differences after a command, first those of files that tools run by themselves."""
-    different: list[Planted] = []
+def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[tuple[str, How], ...]:
+    """Return the files that differ after a command, first those that tools run by themselves."""
+    different: list[tuple[str, How]] = []
     for path in sorted(before.keys() | after.keys(), key=_rank):
         if before.get(path) != after.get(path):
             known, there = path in before, path in after
             if not there and os.path.lexists(path):  # the search did not get there again
                 continue
             how: How = "removed" if not there else "changed" if known else "appeared"
-            different.append(Planted(path, how))
+            different.append((path, how))
     return tuple(different)
 
 

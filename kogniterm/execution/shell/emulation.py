@@ -23,7 +23,6 @@ command, without redirections, gets the terminal that becomes its job's.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -106,7 +105,7 @@ def known_jobs(previous: tuple[EarlierJob, ...], listed: bytes) -> tuple[Earlier
     followed by `wait %1`.
     """
     highest = max((job.number for job in previous), default=0)
-    jobs = [replace(job, runs=_runs(job.pids)) for job in previous]
+    jobs = [job._replace(runs=_runs(job.pids)) for job in previous]
     for match in _LISTED.finditer(listed):
         text = b" ".join(_LISTED_TEXT.findall(match[0])).replace(_INPUT.encode(), b" &")
         pids = tuple(int(pid) for pid in _LISTED_PID.findall(match[0]))

@@ -16,7 +16,8 @@ import math
 import re
 import time
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.shell_state import (
@@ -120,8 +121,7 @@ _MOST_NAMES = 1000
 """Limit of functions or aliases that are looked for in a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(NamedTuple):
     """Paths of what a shell reads, as the shell gets them.
 
     `capture` is the capture file, `restore` what the enter file sources, `functions` what that

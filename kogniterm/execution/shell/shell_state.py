@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import ExecutionError
 from kogniterm.settings.telemetry_variables import HEADER_NAMES
@@ -105,8 +106,7 @@ AS_IN_A_FRESH_SHELL = frozenset(
 """Declarations of variables as every shell has them at its start."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierJob:
+class EarlierJob(NamedTuple):
     """A job of an earlier shell: its number for the user, its processes, its command."""
 
     number: int
@@ -115,8 +115,7 @@ class EarlierJob:
     runs: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
+class Fresh(NamedTuple):
     """The start of every shell: only what differs from it has to be restored."""
 
     shopts: frozenset[bytes]
@@ -297,8 +296,7 @@ class Start:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Lineages:
+class Lineages(NamedTuple):
     """The states that the next command starts from, outside of sandboxes and inside.
 
     `inside` is None before the first sandboxed command. `apart` are names that sandboxed commands
@@ -330,13 +328,12 @@ class Lineages:
         before = self.state(wrapped=True)
         left = left.without_processes()
         names = dict.fromkeys((*self.apart, *_changed(before, left)))
-        changed = replace(self, inside=left, apart=tuple(names), elsewhere=None)
+        changed = self._replace(inside=left, apart=tuple(names), elsewhere=None)
         claimed = _resolved(left.cwd, self.real)
         if left.cwd == self.outside.cwd and str(claimed) == self.real:
             return changed  # as it was, links of the user's included
         folder = claimed if left.gone else _existing(claimed)
-        return replace(
-            changed,
+        return changed._replace(
             outside=replace(self.outside, cwd=str(folder)),
             real=str(folder),
             elsewhere=None if folder == claimed else left.cwd,
@@ -356,9 +353,9 @@ class Lineages:
             )
 
         if wrapped:
-            return replace(self, inside=ended(self.state(wrapped=True)))
+            return self._replace(inside=ended(self.state(wrapped=True)))
         inside = None if self.inside is None else ended(self.inside)
-        return replace(self, outside=ended(self.outside), inside=inside)
+        return self._replace(outside=ended(self.outside), inside=inside)
 
     def folder(self) -> tuple[str, str]:
         """Return the folder that the next command starts in, and that without links.

@@ -10,11 +10,11 @@ replies the messages are skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UnusableValueError, UsageError
@@ -101,8 +101,7 @@ LONGEST_MESSAGE = 2000
 _ATTEMPTS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+class Extraction(NamedTuple):
     """The result of reading new messages. `failure` says why some could not be read.
 
     `usage` is that of the model calls, `model` the name of the model that was asked.
@@ -111,7 +110,7 @@ class Extraction:
     changes: tuple[Change, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     failure: Phrase | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     model: str = ""
 
     def followed_by(self, other: Extraction) -> Extraction:
@@ -180,7 +179,7 @@ class Extractor:
         notes = self._memory.sessions.load(session_id)
         own = [one for one in messages if one.role == "person"]
         if any(notes.ended < one.seq <= since for one in own):
-            notes = replace(notes, cursor=max(notes.cursor, since))
+            notes = notes._replace(cursor=max(notes.cursor, since))
         new = [one for one in own if one.seq > max(notes.cursor, since)]
         ended = max([notes.ended, *(one.seq for one in messages)])
         cursor = ended if self.model is None else notes.cursor
@@ -214,7 +213,7 @@ class Extractor:
             return None
         if reason not in ("remember", "full") and not _worth_reading(new):
             if reason == "start":  # a session that ended; one that paused may go on
-                self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
+                self._memory.sessions.save(notes._replace(cursor=_last(notes, new)))
             return None
         result = Extraction()
         while new and result.failure is None:
@@ -248,30 +247,30 @@ class Extractor:
         stored = self._stored_from(notes, user_messages)
         known = self._known_facts(notes, messages, new, stored)
         request = self._request(messages, new, known)
-        read = await _read(model, request)
-        reading, spent = read.reading, read.spent
+        reading, spent, unusable = await _read(model, request)
         before, notes = notes, self._memory.sessions.load(notes.session_id)
         if notes.cursor != before.cursor or notes.ended < before.ended:
             return spent  # read elsewhere meanwhile, or deleted
         if reading is None:
             # What a model could not be asked about is read later; what it cannot read is skipped.
-            cursor = _last(notes, new) if read.unusable else notes.cursor
-            self._memory.sessions.save(replace(notes, cursor=cursor))
+            cursor = _last(notes, new) if unusable else notes.cursor
+            self._memory.sessions.save(notes._replace(cursor=cursor))
             return spent
+        facts, entities, intents = reading
         checked = [
             statements.check(raw, user_messages, notes.session_id, self._memory.project)
-            for raw in reading.facts
+            for raw in facts
         ]
         proposals = [one for one in checked if isinstance(one, Proposal)]
         with self._memory.repository.transaction():
             most = max(MOST_SUPERSESSIONS, len(user_messages))
             changes = self._store(proposals, known, stored, most)
-            names = [Mention("name", one) for one in reading.entities]
-            names += [Mention("request", one) for one in reading.intents]
+            names = [Mention("name", one) for one in entities]
+            names += [Mention("request", one) for one in intents]
             self._memory.sessions.mention(notes.session_id, names, self._memory.clock.now())
-            self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
+            self._memory.sessions.save(notes._replace(cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]
-        return replace(spent, changes=tuple(changes), rejected=tuple(rejected))
+        return spent._replace(changes=tuple(changes), rejected=tuple(rejected))
 
     def _stored_from(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
         """Return the facts stored from `messages` before this extraction."""
@@ -394,17 +393,13 @@ def _worth_reading(new: Sequence[Message]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The model's reading, None where there is none, and what it took; `unusable` twice."""
+async def _read(
+    model: Model, request: ModelRequest
+) -> tuple[statements.Reading | None, Extraction, bool]:
+    """Ask, and once more with the problem when the reply is unusable.
 
-    reading: statements.Reading | None
-    spent: Extraction
-    unusable: bool = False
-
-
-async def _read(model: Model, request: ModelRequest) -> _Read:
-    """Ask, and once more with the problem when the reply is unusable."""
+    Return the reading, None where there is none, the cost, and whether both replies were unusable.
+    """
     from langchain_core.messages import HumanMessage
 
     spent = Extraction(model=model.info.name)
@@ -414,18 +409,18 @@ async def _read(model: Model, request: ModelRequest) -> _Read:
             async for event in model.stream(request):
                 if isinstance(event, Reply):
                     text = str(event.message.text)
-                    spent = replace(spent, usage=spent.usage + event.usage)
+                    spent = spent._replace(usage=spent.usage + event.usage)
         except ModelError as error:
-            return _Read(None, replace(spent, failure=error.text))
+            return None, spent._replace(failure=error.text), False
         try:
-            return _Read(statements.read_reply(text), replace(spent, failure=None))
+            return statements.read_reply(text), spent._replace(failure=None), False
         except UnusableValueError as error:
             values = {"detail": error.text}
             failure = Phrase("the model's response could not be read: {detail}", values)
-            spent = replace(spent, failure=failure)
+            spent = spent._replace(failure=failure)
             hint = HumanMessage(prompts.text("extract_facts.repair", problem=error))
             request = replace(request, messages=(*request.messages, hint))
-    return _Read(None, spent, unusable=True)
+    return None, spent, True
 
 
 def _own(message: Message) -> str:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.preferences import KNOWN
@@ -27,8 +26,7 @@ _QUOTES = re.compile(r"[\"“”«»`‘]")
 _LIST = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(NamedTuple):
     """A preference that a `sentence` of the user states; `scope` where it holds."""
 
     name: str
@@ -118,8 +116,7 @@ def _without_marks(said: str, kept: str) -> tuple[str, str, bool, Literal["proje
     return said.strip(), kept.strip(), standing, scope
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(NamedTuple):
     """A form of sentence; `alone` ones need no word like "always"."""
 
     name: str

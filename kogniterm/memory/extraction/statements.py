@@ -15,10 +15,9 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.memory import fact_records
@@ -78,8 +77,7 @@ def _named_words(name: re.Match[str]) -> str:
     return frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A statement in the user's words, which is all or part of `sentence`."""
 
     text: str
@@ -206,8 +204,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A checked candidate, and the number in the request of the known fact it relates to."""
 
     candidate: Candidate
@@ -215,21 +212,15 @@ class Proposal:
     known: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(NamedTuple):
     """A statement that was rejected, and why; without its text where that is a secret."""
 
     text: str
     reason: Phrase
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The content of a model's reply."""
-
-    facts: tuple[Mapping[str, Any], ...]
-    entities: tuple[str, ...]
-    intents: tuple[str, ...]
+Reading = tuple[list[dict[str, Any]], tuple[str, ...], tuple[str, ...]]
+"""The facts, entities and intents of a model's reply."""
 
 
 def read_reply(text: str) -> Reading:
@@ -247,8 +238,8 @@ def read_reply(text: str) -> Reading:
     facts = found.get("facts") if isinstance(found, dict) else None
     if not isinstance(facts, list):
         raise UnusableValueError("it has no list called facts")
-    return Reading(
-        tuple(one for one in facts if isinstance(one, dict))[:MOST_PER_EXTRACTION],
+    return (
+        [one for one in facts if isinstance(one, dict)][:MOST_PER_EXTRACTION],
         _names(found.get("entities")),
         _names(found.get("intents")),
     )

@@ -14,7 +14,6 @@ import os
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -128,12 +127,11 @@ def vectors_installed() -> bool:
 # --- the network -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class _Table:
     """Rows of 8-bit numbers and their scales; a row becomes a vector when it is looked up."""
 
-    rows: NDArray[np.int8]
-    scale: Matrix
+    def __init__(self, rows: NDArray[np.int8], scale: Matrix) -> None:
+        self.rows, self.scale = rows, scale
 
     def __getitem__(self, places: NDArray[np.int64]) -> Matrix:
         scale = self.scale if self.scale.size in (1, self.rows.shape[1]) else self.scale[places]

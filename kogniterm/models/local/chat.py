@@ -13,7 +13,6 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,14 +97,6 @@ def open_local(
     return LocalModel(entry, file, extra_examples=extra_examples)
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """An answer that needs no model; `done` unless it declines a task."""
-
-    text: str
-    done: bool = True
-
-
 class LocalModel:
     """One request, one command. Loads at the first request that needs it, or at `preload`."""
 
@@ -165,7 +156,8 @@ class LocalModel:
         if turn.part is None:
             reply = _reply(answer(turn), done=not turn.failed)
         elif fixed is not None:
-            reply = _reply(fixed.text, done=fixed.done)
+            text, declined = fixed
+            reply = _reply(text, done=not declined)
         elif not begun and says_do_it(turn.request) and turn.shown is not None:
             asked, command = turn.shown
             purpose = say("purpose", answer_language(turn.wanted, asked), request=asked)
@@ -181,19 +173,19 @@ class LocalModel:
     def _is_knowledge(self, request: str) -> bool:
         return is_knowledge_question(request, self._writer.known)
 
-    def _fixed_answer(self, turn: TurnSoFar) -> Fixed | None:
-        """Return the answer that needs no model, None when it must be asked."""
+    def _fixed_answer(self, turn: TurnSoFar) -> tuple[str, bool] | None:
+        """Return an answer that needs no model, and whether it declines a task; or None."""
         language = turn.language
         if asks_for_judgement(turn.request):
-            return Fixed(say("judgement", language))
+            return say("judgement", language), False
         if says_do_it(turn.request) and turn.shown is None:
-            return Fixed(say("nothing_shown", language))
+            return say("nothing_shown", language), False
         if is_beyond(turn.request):
-            return Fixed(say("beyond", language), done=False)
+            return say("beyond", language), True
         if is_code_work(turn.request):
-            return Fixed(say("code_work", language), done=False)
+            return say("code_work", language), True
         said = small_talk(turn.request, language)
-        return Fixed(said) if said is not None else None
+        return (said, False) if said is not None else None
 
     async def _command(self, turn: TurnSoFar, part: str) -> Reply:
         """Propose a command for `part`, or answer with it, or say why there is none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
@@ -247,8 +247,7 @@ _ERROR_LINES = 3
 _REPEATED = "repeated what failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(NamedTuple):
     """A finished completion."""
 
     text: str
@@ -256,8 +255,7 @@ class Completion:
     cut: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """The best command found, the remaining reasons against it, and the usage."""
 
     command: str

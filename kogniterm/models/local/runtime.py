@@ -12,9 +12,8 @@ import tempfile
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from kogniterm.errors import (
     ContextOverflowError,
@@ -48,8 +47,7 @@ def chat_text(chat: Chat) -> str:
     return "".join(turns) + f"{_START}assistant\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One completion: at most `max_tokens`, ended by `stop`, formed by a grammar or a schema."""
 
     text: str
@@ -59,8 +57,7 @@ class Prompt:
     schema: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """The end of a completion: `cut` when it ran into `max_tokens`; the rest counts tokens."""
 
     cut: bool
@@ -88,19 +85,17 @@ def usable_threads(system: Path = Path("/sys")) -> int:
     return max(1, count - 1)
 
 
-@dataclass(slots=True)
 class _Process:
     """A running worker: its pipes, who waits for the weights or a request, how loading went."""
 
-    popen: subprocess.Popen[bytes]
-    errors: IO[bytes]
-    inboxes: dict[int, Inbox] = field(default_factory=dict)
-    loading: list[Callable[[], None]] = field(default_factory=list)
-    failed: Mapping[str, Any] | None = None
-    ready: bool = False
-    gone: bool = False
-    # Reentrant: the garbage collector may end a forgotten worker in the middle of anything.
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    def __init__(self, popen: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        self.popen, self.errors = popen, errors
+        self.inboxes: dict[int, Inbox] = {}
+        self.loading: list[Callable[[], None]] = []
+        self.failed: Mapping[str, Any] | None = None
+        self.ready = self.gone = False
+        # Reentrant: the garbage collector may end a forgotten worker in the middle of anything.
+        self.lock = threading.RLock()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Write one line; a worker that has gone is noticed by its reader."""
@@ -261,7 +256,7 @@ class Runtime:
             self._count += 1
             number, process = self._count, self._running()
         process.expect(number, deliver)
-        process.send({"id": number, **asdict(prompt)})
+        process.send({"id": number, **prompt._asdict()})
         ended = False
         try:
             while not ended:

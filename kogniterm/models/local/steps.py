@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
@@ -128,8 +127,7 @@ _COMPLAINT = re.compile(
 Ending = Literal["ok", "nothing", "failed", "unfinished", "not_run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """A command of this turn and its result. `code` is None when it did not end by itself."""
 
     command: str
@@ -138,8 +136,7 @@ class Ran:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSoFar:
+class TurnSoFar(NamedTuple):
     """A turn: the user's words, data piped in, its parts, and the commands up to now.
 
     `previous` is the turn before it, as (request, command), when the words go on from there

@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from kogniterm.errors import (
     ModelError,
@@ -273,8 +273,7 @@ def find(entry: Weights, folder: Path) -> Path | None:
     return file
 
 
-@dataclass(frozen=True, slots=True)
-class WeightsState:
+class WeightsState(NamedTuple):
     """The state of a file: bytes on disk, and whether they are the whole, intact file."""
 
     entry: Weights

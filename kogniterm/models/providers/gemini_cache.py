@@ -22,9 +22,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -48,8 +47,7 @@ Send = Callable[[str, str, Mapping[str, Any] | None], Awaitable[tuple[int, Mappi
 """Sends (method, path, body) and returns (status, reply); raises `OSError` when that fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """Stored content: its name, what it takes the place of, its size, and when it expires.
 
     `rest` is the part of the head that requests still carry; `groups` are in wire form.
@@ -63,8 +61,7 @@ class Stored:
     expires: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """A request that was answered, and the tokens of its input."""
 
     head: object
@@ -72,7 +69,6 @@ class _Request:
     tokens: int
 
 
-@dataclass(slots=True)
 class PrefixCache:
     """Stores the beginning of the requests to one model, of at least `least` tokens.
 
@@ -80,17 +76,22 @@ class PrefixCache:
     until a reply takes it along.
     """
 
-    model: str
-    url: str
-    least: int
-    send: Send
-    listed: ProviderCaches | None = None
-    now: Callable[[], float] = time.time
-    owed: Usage = field(default_factory=Usage)
-    _stored: Stored | None = None
-    _before: _Request | None = None
-    _off: bool = False
-    _work: asyncio.Task[None] | None = None
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        least: int,
+        send: Send,
+        listed: ProviderCaches | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.model, self.url, self.least = model, url, least
+        self.send, self.listed, self.now = send, listed, now
+        self.owed = Usage()
+        self._stored: Stored | None = None
+        self._before: _Request | None = None
+        self._off = False
+        self._work: asyncio.Task[None] | None = None
 
     def covering(self, head: object, groups: Sequence[bytes]) -> Stored | None:
         """Return the content that a request begins with, if there is more in the request."""
@@ -174,7 +175,7 @@ class PrefixCache:
             return
         left = max(stored.expires - self.now(), 0)
         expires = self.now() + SECONDS
-        self._stored = replace(stored, expires=expires)
+        self._stored = stored._replace(expires=expires)
         self.owed += Usage(stored=int(stored.tokens * (SECONDS - left)))
         if self.listed is not None:
             self.listed.add(Listed(stored.name, self.url, expires))
@@ -221,8 +222,7 @@ class PrefixCache:
 # --- the list of stored content ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """Stored content: its name, the address of the service, and when it expires."""
 
     name: str
@@ -230,16 +230,16 @@ class Listed:
     expires: float
 
 
-@dataclass(frozen=True, slots=True)
 class ProviderCaches:
     """The list of content that this user's processes have stored, a private file each."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def add(self, one: Listed) -> None:
         """List stored content; one that cannot be listed expires by itself."""
         try:
-            write_private(self._file(one.name), json.dumps(asdict(one)).encode())
+            write_private(self._file(one.name), json.dumps(one._asdict()).encode())
         except OSError as error:
             log.warning("content at Gemini could not be listed: %s", error)
 

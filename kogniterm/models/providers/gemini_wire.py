@@ -22,7 +22,6 @@ import json
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
@@ -50,7 +49,6 @@ class WireChangedError(Exception):
     """The client's request has another shape than expected; nothing was sent."""
 
 
-@dataclass(slots=True)
 class MessageGroup:
     """Messages that convert together: the user's, or the model's with its tools' answers.
 
@@ -58,8 +56,8 @@ class MessageGroup:
     answer is replaced by a new one.
     """
 
-    messages: tuple[BaseMessage, ...]
-    data: bytes | None = None
+    def __init__(self, messages: tuple[BaseMessage, ...], data: bytes | None = None) -> None:
+        self.messages, self.data = messages, data
 
     @property
     def key(self) -> object:
@@ -78,14 +76,14 @@ class MessageGroup:
         )
 
 
-@dataclass(slots=True)
 class History:
     """A history taken apart: system messages, groups in order, and who asked for which answer."""
 
-    messages: tuple[BaseMessage, ...] = ()
-    system: list[BaseMessage] = field(default_factory=list)
-    groups: list[MessageGroup] = field(default_factory=list)
-    asked: dict[str, int] = field(default_factory=dict)
+    def __init__(self, messages: tuple[BaseMessage, ...] = ()) -> None:
+        self.messages = messages
+        self.system: list[BaseMessage] = []
+        self.groups: list[MessageGroup] = []
+        self.asked: dict[str, int] = {}
 
     def grown_to(self, messages: tuple[BaseMessage, ...]) -> History | None:
         """Return the history continued by `messages`; None where that is not possible.
@@ -99,7 +97,9 @@ class History:
         old = len(self.messages)
         if len(messages) < old or not all(map(is_, self.messages, messages)):
             return None
-        grown = History(messages, self.system, list(self.groups), dict(self.asked))
+        grown = History(messages)
+        grown.system, grown.groups = self.system, list(self.groups)
+        grown.asked = dict(self.asked)
         for message in messages[old:]:
             if not grown._add(message):
                 return None
@@ -125,27 +125,27 @@ class History:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class HeadKey:
-    """The values that the constant part of a request depends on."""
-
-    system: tuple[BaseMessage, ...]
-    settings: Mapping[str, Any]
+HeadKey = tuple[tuple[BaseMessage, ...], Mapping[str, Any]]
+"""The system messages and settings that the constant part of a request depends on."""
 
 
-@dataclass(slots=True)
 class WireCall:
     """One request to be joined: what the client gets, and what goes in front of it."""
 
-    number: str
-    messages: list[BaseMessage]
-    settings: dict[str, Any]
-    groups: list[MessageGroup] | None = None
-    fresh: list[MessageGroup] = field(default_factory=list)
-    head: HeadKey | None = None
-    response: httpx.Response | None = None
-    fixed: bytes = b""
-    stored: Stored | None = None
+    def __init__(
+        self,
+        number: str,
+        messages: list[BaseMessage],
+        settings: dict[str, Any],
+        groups: list[MessageGroup] | None = None,
+        fresh: Sequence[MessageGroup] = (),
+        head: HeadKey | None = None,
+    ) -> None:
+        self.number, self.messages, self.settings = number, messages, settings
+        self.groups, self.fresh, self.head = groups, fresh, head
+        self.response: httpx.Response | None = None
+        self.fixed = b""
+        self.stored: Stored | None = None
 
     @property
     def parts(self) -> list[bytes]:
@@ -198,7 +198,7 @@ class Wire(httpx.AsyncBaseTransport):
         history = None if self.plain else self._history(tuple(messages))
         if history is None or not history.groups:
             return WireCall(number, list(messages), dict(settings))
-        head = HeadKey(tuple(history.system), settings)
+        head = (tuple(history.system), settings)
         known = any(key == head for key, _ in self._heads)
         # The client converts at least one message: a request of nothing new (a retry) has to
         # have contents too.

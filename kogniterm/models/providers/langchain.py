@@ -17,9 +17,8 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -55,8 +54,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """A provider's chat model, what closes its connections, and what each call adds."""
 
     chat: BaseChatModel

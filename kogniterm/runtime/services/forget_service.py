@@ -89,12 +89,12 @@ class ForgetService:
 
     def requested_in(self, user_input: UserInput) -> ForgetRequest | None:
         """Return what a typed sentence asks to forget, if it asks nothing else and facts match."""
-        what = forget_request(user_input.typed)
-        if what is None or self.memory is None or user_input.data or user_input.attachments:
+        sentence = forget_request(user_input.typed)
+        if sentence is None or self.memory is None or user_input.data or user_input.attachments:
             return None
         if self.memory.context.mode == "off":
             return None
-        return self._forgetter().meant(what)
+        return self._forgetter().meant(*sentence)
 
     async def decide(self, request: ForgetRequest) -> SentenceChoice:
         """Ask whether to forget what a typed sentence asks for; needs no model."""

@@ -318,7 +318,7 @@ class PolicyService:
         verdict, _ = self._verdict(request, report, modes, cwd, at_prompt=at_prompt)
         if verdict.kind != "allow" or self.secrets.use_in(report)[0].names:
             return None
-        return replace(named, reads=found[0], writes=found[1])
+        return named._replace(reads=found[0], writes=found[1])
 
     def _verdict(
         self,

@@ -18,7 +18,7 @@ from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
 from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
+from kogniterm.execution.sandbox.planted import MOST_ENTRIES, How, State, planted
 from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {
@@ -235,7 +235,7 @@ class SandboxService:
         shown = box.reads_only and not code  # files may hold such messages
         if failure is None or shown or command in self.stopped:
             return []
-        failure = replace(failure, read_only=box.reads_only)
+        failure = failure._replace(read_only=box.reads_only)
         if code:  # else it may have done its work, and is not asked about again
             self.stopped[command] = failure
         return [str(failure.said)]
@@ -282,20 +282,21 @@ def _programs(report: RiskReport) -> set[str]:
     return {PurePath(argv[0]).name for argv in report.programs if argv}
 
 
-def _named(different: Sequence[Planted], workspace: str) -> list[Phrase]:
+def _named(different: Sequence[tuple[str, How]], workspace: str) -> list[Phrase]:
     """Return what became of the files, by their paths from the workspace as they may be shown.
 
     Several of one folder, in which the same became of them, are one entry.
     """
-    counts = Counter((one.path.rpartition("/")[0], one.how) for one in different)
+    counts = Counter((path.rpartition("/")[0], how) for path, how in different)
     found: dict[tuple[str, str], Phrase] = {}
-    for one in different:
-        folder = one.path.rpartition("/")[0]
-        count = counts[folder, one.how] if folder != workspace else 1
-        path = folder if count > _TOGETHER else one.path
+    for path, how in different:
+        folder = path.rpartition("/")[0]
+        count = counts[folder, how] if folder != workspace else 1
+        if count > _TOGETHER:
+            path = folder
         shown = _on_one_line(os.path.relpath(path, workspace))
         text = f"{shown}/ ({count})" if count > _TOGETHER else shown
-        found.setdefault((path, one.how), Phrase(_BECAME[one.how].template, {"path": text}))
+        found.setdefault((path, how), Phrase(_BECAME[how].template, {"path": text}))
     return list(found.values())
 
 

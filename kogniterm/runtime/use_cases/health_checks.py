@@ -236,8 +236,8 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
 def _kept_replies(settings: Settings, paths: Paths) -> Finding:
     from kogniterm.runtime.build import reply_cache
 
-    held = reply_cache(settings, paths).size()
-    values = {"count": held.replies, "kilobytes": -(-held.bytes // 1000)}
+    count, held = reply_cache(settings, paths).size()
+    values = {"count": count, "kilobytes": -(-held // 1000)}
     if not settings.model_cache:
         return Finding("ok", Phrase("kept replies of models: switched off, {count} left", values))
     return Finding("ok", Phrase("kept replies of models: {count} ({kilobytes} kB)", values))

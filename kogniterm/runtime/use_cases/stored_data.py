@@ -185,7 +185,7 @@ def copy_memory_between(source: Location, target: Location, user: str) -> int:
     from kogniterm.memory.memory_transfer import copy_memory
 
     with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
-        return copy_memory(old, new).rows
+        return copy_memory(old, new)
 
 
 def has_same_memory(source: Location, target: Location, user: str) -> bool:

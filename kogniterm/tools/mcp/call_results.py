@@ -10,7 +10,6 @@ from typing import Any
 
 from kogniterm.errors import ToolError
 from kogniterm.text.visible import clean, one_line
-from kogniterm.tools.mcp.server_values import CallEnd
 from kogniterm.tools.net import untrusted
 from kogniterm.types import Image, Observation
 from kogniterm.types.images import HEADER_BYTES, read_header
@@ -20,14 +19,14 @@ MAX_TEXT = 2_000_000
 MAX_IMAGES = 8
 
 
-def call_end(server: str, tool: str, result: Any) -> CallEnd:
+def call_end(server: str, tool: str, result: Any) -> tuple[Observation, bool]:
     """Return the end of a call, from the SDK's `CallToolResult`."""
     texts, images = _contents(result.content)
     if not texts and result.structured_content is not None:
         texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
     text = clean("\n\n".join(texts))[:MAX_TEXT]
     told = untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
-    return CallEnd(Observation(told, tuple(images)), bool(result.is_error))
+    return Observation(told, tuple(images)), bool(result.is_error)
 
 
 def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import ToolError
@@ -29,11 +28,9 @@ from kogniterm.tools.mcp.mcp_errors import (
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_questions import answered, roots_result
 from kogniterm.tools.mcp.server_values import (
-    CallEnd,
     Elicit,
     Listing,
     Progress,
-    PromptText,
     ServerPrompt,
     ServerResource,
     ServerTool,
@@ -58,24 +55,28 @@ MAX_DESCRIPTION = 4_000
 LIST_SECONDS = 60.0
 
 
-@dataclass(slots=True)
 class Connection:
     """One server: closed, or open with a client that its task holds.
 
     `workspace` is the root that it is told of. `changed` is set when its lists changed.
     """
 
-    config: ServerConfig
-    start: StartServer
-    open_remote: OpenRemote
-    workspace: str
-    elicit: Elicit | None = None
-    changed: bool = False
-    _client: Client | None = None
-    _holder: asyncio.Task[None] | None = None
-    _leave: asyncio.Event = field(default_factory=asyncio.Event)
-    _problem: PipeProblem | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(
+        self,
+        config: ServerConfig,
+        start: StartServer,
+        open_remote: OpenRemote,
+        workspace: str,
+        elicit: Elicit | None = None,
+    ) -> None:
+        self.config, self.start, self.open_remote = config, start, open_remote
+        self.workspace, self.elicit = workspace, elicit
+        self.changed = False
+        self._client: Client | None = None
+        self._holder: asyncio.Task[None] | None = None
+        self._leave = asyncio.Event()
+        self._problem: PipeProblem | None = None
+        self._lock = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -245,19 +246,22 @@ class Connection:
         result = await self._bounded(self._connected().read_resource(uri), self.config.timeout)
         return resource_text(self.config.name, uri, result.contents)
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> PromptText:
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
         """Return a prompt with its arguments filled in. Raises `ToolError`."""
         await self.open()
         asked = self._connected().get_prompt(name, arguments)
         result = await self._bounded(asked, self.config.timeout)
-        return PromptText(prompt_text(result.messages), clean(result.description or ""))
+        return prompt_text(result.messages)
 
     # --- calls ----------------------------------------------------------------------------------
 
-    async def call(self, tool: ServerTool, arguments: dict[str, Any], told: Progress) -> CallEnd:
-        """Call a tool, once. Raises `McpCallLostError` where its end is not known.
+    async def call(
+        self, tool: ServerTool, arguments: dict[str, Any], told: Progress
+    ) -> tuple[Observation, bool]:
+        """Call a tool, once; return its result, and whether the server says that it failed.
 
-        Raises `McpError` where the server did not run it. The time limit begins anew whenever the
+        Raises `McpCallLostError` where its end is not known, and `McpError` where the server did
+        not run it. The time limit begins anew whenever the
         server reports progress, which `told` gets.
         """
         await self.open()

@@ -19,8 +19,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx2
@@ -59,8 +58,7 @@ _MAX_REQUEST = 16 * 1024
 _PATH = "/callback"
 
 
-@dataclass(frozen=True, slots=True)
-class SignInRequest:
+class SignInRequest(NamedTuple):
     """A sign-in that the user is asked about; `address` is opened in the browser.
 
     `host` is the one that will ask for a password, and `scopes` what it is asked to permit.
@@ -421,12 +419,11 @@ class _Kept(BaseModel):
         file.write(self.model_dump(mode="json", exclude_none=True))
 
 
-@dataclass(slots=True)
 class _Step:
     """A request of a flow, and the answer to it."""
 
-    request: Request
-    response: Response | None = None
+    def __init__(self, request: Request, response: Response | None = None) -> None:
+        self.request, self.response = request, response
 
     @property
     def answer(self) -> Response:

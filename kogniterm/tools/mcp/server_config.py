@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.text.spelling import meant
@@ -131,8 +131,7 @@ class ServerConfig:
         return tool not in self.exclude and (not self.include or tool in self.include)
 
 
-@dataclass(frozen=True, slots=True)
-class Servers:
+class Servers(NamedTuple):
     """The servers of one file, and a sentence about each entry that cannot be used."""
 
     servers: tuple[ServerConfig, ...] = ()

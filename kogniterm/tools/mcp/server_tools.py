@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -52,13 +51,11 @@ def tool_name(server: str, tool: str) -> str:
     return f"{name[: _LONGEST - 7]}_{mark}"
 
 
-@dataclass(frozen=True, slots=True)
 class McpTool:
     """A tool of a server: every call of it leaves the graph to be approved."""
 
-    config: ServerConfig
-    own: ServerTool
-    port: CallPort
+    def __init__(self, config: ServerConfig, own: ServerTool, port: CallPort) -> None:
+        self.config, self.own, self.port = config, own, port
 
     @property
     def name(self) -> str:

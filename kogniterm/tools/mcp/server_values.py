@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from kogniterm.types import Observation
+from typing import Any, Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,7 @@ class ServerPrompt:
     arguments: tuple[tuple[str, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerResource:
+class ServerResource(NamedTuple):
     """A resource of a server that can be attached as `@SERVER:URI`."""
 
     uri: str
@@ -112,19 +109,3 @@ Elicit = Callable[[ServerQuestion], Awaitable[Answers | None]]
 
 Progress = Callable[[str], None]
 """Takes what a server tells of a call that runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallEnd:
-    """The result of a call; `failed` where the server says that the tool could not do it."""
-
-    observation: Observation
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PromptText:
-    """A prompt that a server filled in."""
-
-    text: str
-    description: str = ""

@@ -14,7 +14,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
@@ -44,13 +44,6 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A line about the progress of a task."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Done:
     """The end of a tool: data for programs and text for readers."""
 
@@ -62,8 +55,8 @@ class Done:
 class ServedTask(Protocol):
     """A task at work."""
 
-    async def next(self) -> Form | Step | Done:
-        """Return what comes next; after a `Form`, `answer` has to be called first."""
+    async def next(self) -> Form | Done | str:
+        """Return what comes next, text for progress. After a `Form`, call `answer` first."""
 
     def answer(self, values: Mapping[str, Any] | None) -> None:
         """Answer the last form; None is no answer."""
@@ -85,12 +78,8 @@ class Served(Protocol):
         """Return the memories that answer `query`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolText:
-    """The description of a served tool, and of its arguments by name."""
-
-    description: str
-    arguments: Mapping[str, str]
+ToolText = tuple[str, Mapping[str, str]]
+"""The description of a served tool, and of its arguments by name."""
 
 
 async def serve_stdio(served: Served, texts: Mapping[str, ToolText]) -> None:
@@ -127,11 +116,11 @@ async def _standard_streams() -> AsyncIterator[tuple[Any, Any]]:
             yield _Lines(streams[0]), _Writer(streams[1])
 
 
-@dataclass(frozen=True, slots=True)
 class _Lines:
     """The lines of the client, as the SDK reads a file."""
 
-    reader: asyncio.StreamReader
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self.reader = reader
 
     def __aiter__(self) -> _Lines:
         return self
@@ -146,11 +135,11 @@ class _Lines:
         return line.decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True)
 class _Writer:
     """The output to the client, as the SDK writes a file."""
 
-    writer: asyncio.StreamWriter
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
 
     async def write(self, text: str) -> None:
         self.writer.write(text.encode("utf-8", "replace"))
@@ -159,14 +148,13 @@ class _Writer:
         await self.writer.drain()
 
 
-@dataclass(slots=True)
 class _Calls:
     """The calls of one client; `waiting` are the tasks whose client has to call again."""
 
-    served: Served
-    texts: Mapping[str, ToolText]
-    waiting: dict[str, ServedTask] = field(default_factory=dict)
-    running: set[ServedTask] = field(default_factory=set)
+    def __init__(self, served: Served, texts: Mapping[str, ToolText]) -> None:
+        self.served, self.texts = served, texts
+        self.waiting: dict[str, ServedTask] = {}
+        self.running: set[ServedTask] = set()
 
     async def list(self, context: Any, params: Any) -> wire.ListToolsResult:
         """List the tools."""
@@ -227,9 +215,9 @@ class _Calls:
             found = await task.next()
             if isinstance(found, Done):
                 return _result(found)
-            if isinstance(found, Step):
+            if isinstance(found, str):
                 steps += 1
-                await context.session.report_progress(steps, None, found.text)
+                await context.session.report_progress(steps, None, found)
             elif context.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 return self._asked(task, found)
             else:
@@ -266,11 +254,12 @@ _MOST = 50
 
 
 def _tool(name: str, text: ToolText) -> wire.Tool:
+    description, arguments = text
     properties: dict[str, dict[str, object]] = {}
     for argument, (kind, default) in _ARGUMENTS[name].items():
         properties[argument] = {
             "type": "string" if kind is str else "integer",
-            "description": text.arguments[argument],
+            "description": arguments[argument],
         }
         if kind is int:
             properties[argument] |= {"minimum": 1, "maximum": _MOST, "default": default}
@@ -278,7 +267,7 @@ def _tool(name: str, text: ToolText) -> wire.Tool:
     reads = name != RUN_TASK
     return wire.Tool(
         name=name,
-        description=text.description,
+        description=description,
         input_schema={
             "type": "object",
             "properties": properties,

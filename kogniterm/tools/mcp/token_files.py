@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,11 @@ LOCK_SECONDS = 60.0
 _STEP = 0.05
 
 
-@dataclass(frozen=True, slots=True)
 class TokenFiles:
     """The folder of all sign-ins."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def of(self, url: str) -> TokenFile:
         """Return the file of the server at `url`."""
@@ -54,12 +53,11 @@ class TokenFiles:
         return deleted
 
 
-@dataclass(frozen=True, slots=True)
 class TokenFile:
     """The sign-in to one server."""
 
-    path: Path
-    url: str
+    def __init__(self, path: Path, url: str) -> None:
+        self.path, self.url = path, url
 
     def read(self) -> dict[str, Any]:
         """Return what is stored; nothing for a file that is missing, damaged or of another URL."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import Command
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(NamedTuple):
     """The example of a command and what it does, and what to know about the command."""
 
     example: str
@@ -18,8 +17,7 @@ class Detail:
     note: Phrase | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Commands that belong together; the example is that of the command `shown`."""
 
     title: Phrase

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.runtime.budgets import TurnUse, by_model, turn_uses
 from kogniterm.text.money import money
@@ -24,8 +23,7 @@ LEAST_NAME = 8
 """Columns that a row's name has at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row of the table: its name, the usage by model, and how the name is drawn."""
 
     name: str
@@ -68,12 +66,11 @@ def _money(dollars: float | None) -> str:
     return money(dollars) if dollars >= 0 else f"-{money(-dollars)}"
 
 
-@dataclass(frozen=True, slots=True)
 class CostTable:
     """The rows as a table: numbers are whole and to the right, names are cut to the room left."""
 
-    first: str
-    rows: Sequence[Row]
+    def __init__(self, first: str, rows: Sequence[Row]) -> None:
+        self.first, self.rows = first, rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as wide as it may be; where there is no room for names, they stand above."""

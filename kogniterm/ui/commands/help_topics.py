@@ -6,8 +6,8 @@ Rows of keys come from the table that binds the keys.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import wrap
+from typing import NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, language, translate
@@ -16,8 +16,7 @@ from kogniterm.ui.prompt.key_table import Where, table
 Row = tuple[str, Phrase]
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A subject: the commands for it, keys, a sample file, and what to know about it.
 
     `also` are other names it is found by, and `more` names where to read on.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, UserInput
@@ -26,8 +25,7 @@ Choices = Callable[[Any], Iterable[str]]
 """Finds what completes a command's arguments; it gets the REPL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A slash command. `arguments` is how they are written in help.
 
     `choices` completes them: words, or a function that finds them in the session.
@@ -97,12 +95,11 @@ LEAST_ROOM = 24
 """Columns below which a sentence beside its word would be a thin strip."""
 
 
-@dataclass(frozen=True, slots=True)
 class Explained:
     """(word, sentence) rows: beside each other, or below where the screen is narrow."""
 
-    rows: Sequence[tuple[str, str]]
-    style: str
+    def __init__(self, rows: Sequence[tuple[str, str]], style: str) -> None:
+        self.rows, self.style = rows, style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as wide as it may be."""
@@ -250,7 +247,7 @@ async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> No
     except ToolError as error:
         raise UsageError("{why}", why=error) from error
     line = f"/{server}:{prompt} {argument}".rstrip()
-    repl.ask_model(UserInput(found.text, line=line))
+    repl.ask_model(UserInput(found, line=line))
 
 
 def slash_command(custom: CustomCommand) -> Command:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
@@ -49,12 +48,11 @@ def tool_choices(repl: Repl) -> Iterable[str]:
     return [f"show {entry.name}" for entry in tools_of_session(repl.session).entries]
 
 
-@dataclass(frozen=True, slots=True)
 class _Drawn:
     """The list of tools, or one of them, as wide as it may be."""
 
-    listed: Listed | None = None
-    entry: ToolEntry | None = None
+    def __init__(self, listed: Listed | None = None, entry: ToolEntry | None = None) -> None:
+        self.listed, self.entry = listed, entry
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text

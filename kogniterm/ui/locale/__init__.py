@@ -12,7 +12,7 @@ step, and takes about 2 ms for a thousand entries. Understood are `msgid`, `msgi
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -94,12 +94,12 @@ def _shown(value: object) -> object:
     return render_words(str(value))
 
 
-@dataclass(frozen=True, slots=True)
 class Catalogue:
     """Translations by English text; plurals by the pair (one, many)."""
 
-    singular: dict[str, str] = field(default_factory=dict)
-    plural: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.singular: dict[str, str] = {}
+        self.plural: dict[tuple[str, str], tuple[str, str]] = {}
 
 
 def read_po(text: str) -> Catalogue:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import language, translate
@@ -15,8 +14,7 @@ DISCARD = Phrase("discard the changes")
 Where = Literal["prompt", "question", "plan", "choice", "answer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A key where it applies. `keys` are chords in prompt_toolkit's names, as in "y, enter".
 
     `shown` is how the keys are told, unless it is the same. `spanish` is the letter that matches

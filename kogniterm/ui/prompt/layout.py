@@ -8,7 +8,7 @@ important parts are dropped until the rest fits the width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, is_done
@@ -161,8 +161,7 @@ def _toolbar(prompt: Prompt) -> StyleAndTextTuples:
     return [*toolbar(_facts(prompt.controls.repl, keys, prompt.surface.note()), _columns() - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """The facts in the toolbar. Empty strings and zeros are left out.
 
     `context` is how much of the model's window is taken, in percent; `dollars` what the session

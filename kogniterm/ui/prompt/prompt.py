@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -136,8 +135,7 @@ class PromptSurface:
             self.refresh()
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """The windows that can have the keyboard, and the layout that holds them all."""
 
     input: Window

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -291,8 +291,7 @@ def _continued(reason: str) -> str:
     return f"{reason[:1].lower()}{reason[1:]}" if first[1:].islower() else reason
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(NamedTuple):
     """The answer: a decision, and the permission granted with it, `always` or for the session.
 
     With `reads`, commands that only read are never asked about again.

@@ -39,8 +39,7 @@ class Chosen(NamedTuple):
     save: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow:
+class ModelRow(NamedTuple):
     """A model as the list shows it."""
 
     name: str

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from kogniterm.errors import KognitermError
 from kogniterm.ui.locale import _, plural, translate
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """The keyboard at a question.
 
     `armed`: the question was seen; `ready`: a key would answer now; `held`: the key that was
@@ -70,16 +68,13 @@ class PanelPlace(Protocol):
         """Stop the turn."""
 
 
-@dataclass(slots=True)
 class _Open:
     """A question that waits: what was seen of it, and how far it was scrolled."""
 
-    question: Question[Any]
-    answer: asyncio.Future[Any]
-    seen: bool = False
-    offset: int = 0
-    below: int = 0
-    editing: asyncio.Future[None] | None = None
+    def __init__(self, question: Question[Any], answer: asyncio.Future[Any], seen: bool) -> None:
+        self.question, self.answer, self.seen = question, answer, seen
+        self.offset = self.below = 0
+        self.editing: asyncio.Future[None] | None = None
 
 
 class QuestionPanel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 Choice = Literal["confirm", "drop", "later"]
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAnswer:
+class PendingAnswer(NamedTuple):
     """The user's choice; `words` is what they wrote instead, a task or a command."""
 
     choice: Choice

@@ -35,8 +35,7 @@ class Shown(NamedTuple):
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Words that a question wants. `prompt` asks for them in the panel, `ask` line by line.
 
     They start from `start`. A `word` confirms: the panel takes it only after the pause, and shows
@@ -54,8 +53,7 @@ class Entry:
     listed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A question's lines: those before `must_see` have to be shown before it can be approved.
 
     `to_end` asks for the end of the lines, where an answer is being chosen.
@@ -73,13 +71,11 @@ class Answered(Generic[Value]):
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
 class Stopped:
     """The user stopped the turn instead of answering."""
 
 
-@dataclass(frozen=True, slots=True)
-class Editing:
+class Editing(NamedTuple):
     """The driver opens the user's editor with `text` and calls `edited` with what was saved."""
 
     text: str

@@ -30,12 +30,11 @@ NAMED = 8
 """Files and commands that are listed one by one."""
 
 
-@dataclass(frozen=True)
 class RewindRow:
     """A point as the list shows it."""
 
-    point: RewindPoint
-    used: str
+    def __init__(self, point: RewindPoint, used: str) -> None:
+        self.point, self.used = point, used
 
     @cached_property
     def words(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -26,8 +26,7 @@ GAP = "..."
 """Stands for the lines between two hunks."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A line of a diff: its sign, its number in the new file (in the old one if removed), its text.
 
     A line that belongs to no hunk has no number, and no sign unless it has one of its own.

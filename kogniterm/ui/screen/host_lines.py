@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from rich.text import Text
 
@@ -31,12 +30,12 @@ _STATES: Mapping[HostState, Phrase] = {
 }
 
 
-@dataclass(slots=True)
 class HostProgress:
     """The hosts of a running command, and those that answered."""
 
-    groups: Sequence[Sequence[str]]
-    answered: set[str] = field(default_factory=set)
+    def __init__(self, groups: Sequence[Sequence[str]]) -> None:
+        self.groups = groups
+        self.answered: set[str] = set()
 
     def text(self) -> str:
         """Return how far the command is: in which group, and how many hosts answered."""

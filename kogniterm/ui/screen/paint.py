@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -41,11 +40,11 @@ PROSE_COLUMNS = 100
 """Longer lines are hard to read; code, tables and diffs keep the terminal's width."""
 
 
-@dataclass(frozen=True, slots=True)
 class Readable:
     """Sentences, which end at `PROSE_COLUMNS` of a wider screen."""
 
-    content: RenderableType
+    def __init__(self, content: RenderableType) -> None:
+        self.content = content
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, PROSE_COLUMNS)
@@ -58,8 +57,7 @@ class _Page(io.StringIO):
     encoding = "utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class Painter:
+class Painter(NamedTuple):
     """Draws renderables. Styles are named by role (`theme.ROLES`): "[muted]…[/muted]".
 
     `attributes` False writes no escape sequence at all (pipes, TERM=dumb, screen readers).

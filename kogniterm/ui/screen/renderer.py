@@ -7,8 +7,7 @@ answer, a running command, the plan, the status line) is the live region, drawn 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -44,8 +43,7 @@ _AFTER_ANSWER = (ev.ModelCalled, ev.ActionDecided, ev.ActionEnded, ev.PlanReview
 """Events after which no question waits."""
 
 
-@dataclass(slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A command that ended, for `/output`."""
 
     number: int
@@ -55,8 +53,7 @@ class Finished:
     bytes: int
 
 
-@dataclass(slots=True)
-class ScreenOptions:
+class ScreenOptions(NamedTuple):
     """Options of a screen. `fold` is in lines, `notify_after` in seconds.
 
     Without `answers` the last response of a turn is left out: it is printed elsewhere.
@@ -71,13 +68,13 @@ class ScreenOptions:
     unfold_key: str = ""
 
 
-@dataclass(slots=True)
 class _Turn:
     """The state of one turn."""
 
-    streamed: str = ""
-    held: list[str] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    def __init__(self) -> None:
+        self.streamed = ""
+        self.held: list[str] = []
+        self.usage = Usage()
 
 
 class ScreenSink:

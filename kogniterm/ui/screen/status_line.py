@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -22,8 +22,7 @@ NEARLY = 0.8
 """The share of a budget from which it stands out."""
 
 
-@dataclass(slots=True)
-class Retry:
+class Retry(NamedTuple):
     """A call that failed and is made again at `due` (monotonic seconds)."""
 
     attempt: int

@@ -57,7 +57,7 @@ def changed(box: Sandbox, *commands: str) -> list[str]:
         for command in commands:
             executor.run(command, timeout=60)
     different = planted(before, box.search().states)
-    return [f"{os.path.relpath(one.path, box.workspace)} {one.how}" for one in different]
+    return [f"{os.path.relpath(path, box.workspace)} {how}" for path, how in different]
 
 
 def test_the_same_bytes_written_again_are_no_change(work: Path) -> None:
@@ -160,8 +160,8 @@ def test_whatever_other_tools_read_is_seen(work: Path, how: str) -> None:
     for name in ("src/main.py", "notes.txt", "data.json", "src/hooks/readme", "lib/x.h"):
         plant(work / name, "plain", mode=0o644)
     different = planted(before, box.search().states)
-    seen = {os.path.relpath(one.path, work) for one in different}
-    assert (seen, {one.how for one in different}) == (set(STEERING), {how})
+    seen = {os.path.relpath(path, work) for path, _how in different}
+    assert (seen, {how for _path, how in different}) == (set(STEERING), {how})
 
 
 def plant(path: Path, text: str, mode: int = 0o755) -> None:
@@ -176,14 +176,14 @@ def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None
     for name in (".venv/bin/x", ".tox/py/x", "node_modules/.bin/x", "build/Makefile"):
         plant(work / name, "x")
     after = box.search().states
-    seen = [os.path.relpath(one.path, work) for one in planted(before, after)]
+    seen = [os.path.relpath(path, work) for path, _how in planted(before, after)]
     assert seen == ["node_modules", ".tox", ".venv"]
     plant(work / ".venv/bin/y", "y")
     assert planted(after, box.search().states) == ()
     (work / "sub").mkdir()
     (work / "sub" / "node_modules").symlink_to("/tmp")
     found = planted(after, box.search().states)
-    assert [one.path for one in found] == [f"{work}/sub/node_modules"]
+    assert [path for path, _how in found] == [f"{work}/sub/node_modules"]
 
 
 def test_a_cache_of_data_only_is_no_entry(work: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_cache_of_data_only_is_no_entry(work: Path) -> None:
     assert planted(before, box.search().states) == ()
     (work / ".hypothesis").symlink_to("/tmp")
     found = planted(before, box.search().states)
-    assert [one.path for one in found] == [f"{work}/.hypothesis"]
+    assert [path for path, _how in found] == [f"{work}/.hypothesis"]
 
 
 def test_only_the_short_list_is_refused(work: Path) -> None:

@@ -344,7 +344,7 @@ def test_turns_are_collected_until_they_fill_a_request() -> None:
     for length in range(1, 21):
         if due(notes, long[:length]) is not None:
             fired.append(length)
-            notes = replace(notes, cursor=length)
+            notes = notes._replace(cursor=length)
     assert fired == [6, 12, 18]
 
 
@@ -422,7 +422,7 @@ def test_the_cursor_never_misses_and_never_rereads(roles: list[Any]) -> None:
             new = [one.seq for one in messages[:length] if one.seq > notes.cursor]
             assert any(messages[seq - 1].role == "person" for seq in new)
             read += new
-            notes = replace(notes, cursor=new[-1])
+            notes = notes._replace(cursor=new[-1])
     assert read == sorted(set(read))
     unread_users = [one for one in messages if one.role == "person" and one.seq > notes.cursor]
     assert unread_users == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
@@ -55,16 +53,16 @@ def test_the_toolbar_drops_what_matters_least_first() -> None:
 def test_each_mode_has_its_colour(
     mode: ApprovalMode, sandboxed: bool, style: str, text: str
 ) -> None:
-    facts = replace(FACTS, mode=mode, sandboxed=sandboxed)
+    facts = FACTS._replace(mode=mode, sandboxed=sandboxed)
     assert (f"class:{style}", text) in toolbar(facts, 60)
 
 
 def test_a_full_window_warns_and_a_cost_too_small_for_cents_is_said_so() -> None:
-    line = toolbar(replace(FACTS, context=75, dollars=0.00001), 150)
+    line = toolbar(FACTS._replace(context=75, dollars=0.00001), 150)
     assert ("class:warn", "context 75 %") in line
     assert any(text == "<$0.0001" for _style, text in line)
-    free = toolbar(replace(FACTS, dollars=0.0), 150)
-    unknown = toolbar(replace(FACTS, dollars=None), 150)
+    free = toolbar(FACTS._replace(dollars=0.0), 150)
+    unknown = toolbar(FACTS._replace(dollars=None), 150)
     assert not any("$" in text for _style, text in (*free, *unknown))
 
 

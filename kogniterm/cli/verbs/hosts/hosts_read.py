@@ -125,13 +125,13 @@ def _inventory(args: argparse.Namespace) -> Inventory:
 
 def _read_only(args: argparse.Namespace) -> str:
     """Return the command. Raises `RefusedError` unless it only reads, and no rule denies it."""
-    from kogniterm.cli.verbs.policy import Applying, judged
+    from kogniterm.cli.verbs.policy import judged
     from kogniterm.runtime.services.policy_service import rules_of
 
     words: list[str] = args.command_text
     command = words[0] if len(words) == 1 else shlex.join(words)
-    own = Applying(rules_of(paths_in_use().policy_file))
-    report, verdict = judged(command, folder_of(args), own, "manual")
+    rules = rules_of(paths_in_use().policy_file)
+    report, verdict = judged(command, folder_of(args), rules, (), "manual")
     if verdict.kind == "deny":
         raise RefusedError("Your rules deny this command; kogniterm policy check explains it.")
     if report.label != "safe_readonly":

@@ -33,7 +33,6 @@ from kogniterm.tools.mcp.server_tools import McpTool, tool_name
 from kogniterm.tools.mcp.server_values import (
     Answers,
     Listing,
-    PromptText,
     ServerQuestion,
     ServerTool,
 )
@@ -325,10 +324,12 @@ class McpServers:
     ) -> Observation:
         connection = self._connection(server)
         name = tool_name(server.config.name, tool.name)
-        end = await connection.call(tool, dict(arguments), lambda text: self.progress(name, text))
-        if end.failed:
-            raise ToolError("{answer}", answer=end.observation.text)
-        return end.observation
+        result, failed = await connection.call(
+            tool, dict(arguments), lambda text: self.progress(name, text)
+        )
+        if failed:
+            raise ToolError("{answer}", answer=result.text)
+        return result
 
     async def read_resource(self, server: str, uri: str) -> Observation:
         """Return a resource of a trusted server. Raises `ToolError`."""
@@ -359,7 +360,7 @@ class McpServers:
             for one in server.record.listing.resources
         ]
 
-    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> PromptText:
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> str:
         """Return a prompt of a trusted server. Raises `ToolError`."""
         return await self._connection(self._usable(server)).prompt(name, dict(arguments))
 

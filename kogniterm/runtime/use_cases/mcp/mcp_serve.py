@@ -35,7 +35,6 @@ from kogniterm.tools.mcp.serving import (
     SEARCH_SESSIONS,
     Done,
     Form,
-    Step,
     ToolText,
     serve_stdio,
 )
@@ -78,7 +77,7 @@ def _texts() -> Mapping[str, ToolText]:
         RECALL: ("query", "limit"),
     }
     return {
-        name: ToolText(
+        name: (
             prompts.text(f"served.{name}"),
             {one: prompts.text(f"served.{name}_{one}") for one in arguments},
         )
@@ -168,7 +167,7 @@ class _Task:
     def __init__(self, session: LiveSession, given: UserInput, say: Say, *, asks: bool) -> None:
         self._session = session
         self._say = say
-        self._found: asyncio.Queue[Form | Step | Done] = asyncio.Queue()
+        self._found: asyncio.Queue[Form | Done | str] = asyncio.Queue()
         self._answer: asyncio.Future[Mapping[str, Any] | None] | None = None
         self._commands: list[dict[str, object]] = []
         approver: Approver = _FormApprover(self._ask, say, session) if asks else Unattended()
@@ -183,7 +182,7 @@ class _Task:
         self._turn = asyncio.ensure_future(running)
         self._end = asyncio.ensure_future(self._finish())
 
-    async def next(self) -> Form | Step | Done:
+    async def next(self) -> Form | Done | str:
         """Return what comes next."""
         return await self._found.get()
 
@@ -254,7 +253,7 @@ class _Task:
             self._tell(self._say(event.text))
 
     def _tell(self, text: str) -> None:
-        self._found.put_nowait(Step(one_line(redact(text))))
+        self._found.put_nowait(one_line(redact(text)))
 
     async def _ask(self, form: Form) -> Mapping[str, Any] | None:
         self._answer = asyncio.get_running_loop().create_future()
