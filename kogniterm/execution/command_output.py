@@ -271,11 +271,13 @@ def _clip_parts(head: str, tail: str, limit: int, lost: int, lines: int) -> tupl
     """
     whole = _size(head) + (_size(tail) if head is not tail else 0)
     if head is tail:
-        head = tail = _fold(head)
+        head, ends = tail, last_ends = _fold(head)
         if len(head) <= limit:
             return head, whole - _size(head)
+        lines += sum(ends)
     else:
-        head, tail = _fold(head), _fold(tail)
+        (head, ends), (tail, last_ends) = _fold(head), _fold(tail)
+        lines += sum(ends) + sum(last_ends)
     first = head[: limit // 4]
     last = tail[-(limit - limit // 4) :] if limit else ""
     if len(first) < len(head):
@@ -283,9 +285,10 @@ def _clip_parts(head: str, tail: str, limit: int, lost: int, lines: int) -> tupl
     if len(last) < len(tail):
         cut = last.find("\n") + 1
         last = last[cut:] if 0 < cut < len(last) // 2 else last
-    lines += _ends(head) - _ends(first) - _ends(last)
-    if head is not tail:
-        lines += _ends(tail)
+    shown = last_ends[len(last_ends) - last.count("\n") :]
+    if shown and not tail[: -len(last)].endswith("\n"):
+        shown[0] = 1  # the line is cut, and with it a count that it may have
+    lines -= sum(ends[: first.count("\n")]) + sum(shown)
     omitted = lost + whole - _size(first) - _size(last)
     first = first if not first or first.endswith("\n") else first + "\n"
     left_out = f"{lines} lines, {omitted} bytes" if lines > 1 else f"{omitted} bytes"
@@ -297,24 +300,23 @@ _LIKE = 6
 _WORD = re.compile(r"[^\W\d_]{3}.* |[ ].*[^\W\d_]{3}")
 """Rows of numbers are data, and lines without a space may be parts of a key."""
 _NUMBER = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
-_FOLDED = "[… {} lines left out that differ in numbers only …]"
-_FOLD = re.compile(re.escape(_FOLDED).replace(r"\{\}", r"(\d+)"))
 
 
-def _fold(text: str) -> str:
-    """Return `text` with long runs of lines that differ in numbers only shortened, and counted."""
+def _fold(text: str) -> tuple[str, list[int]]:
+    """Return `text` with long runs of lines that differ in numbers only shortened, and counted.
+
+    For each of its line ends there is the number of those in `text` that it stands for.
+    """
     shown: list[str] = []
+    ends: list[int] = []
     for key, run in groupby(text.split("\n"), key=lambda line: _NUMBER.sub("0", line)):
-        like = list(run)
+        like, count = list(run), 1
         if len(like) >= _LIKE and _WORD.search(key):
-            like[2:-1] = [_FOLDED.format(len(like) - 3)]
+            count = len(like) - 3
+            like[2:-1] = [f"[… {count} lines left out that differ in numbers only …]"]
+        ends += [count if at == 2 else 1 for at in range(len(like))]
         shown += like
-    return "\n".join(shown)
-
-
-def _ends(text: str) -> int:
-    """Return the number of line ends in `text`, those of folded lines included."""
-    return text.count("\n") + sum(int(count) - 1 for count in _FOLD.findall(text))
+    return "\n".join(shown), ends[:-1]
 
 
 def _size(text: str) -> int:

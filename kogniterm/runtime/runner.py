@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1
+STOPPED_BY_USER = "The user stopped it."
 MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
 
@@ -227,9 +228,8 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
-        by = self.stopping.by
-        if result.ended == "stopped" and by:
-            result = replace(result, notes=(by, *result.notes))
+        if result.ended == "stopped" and self.stopping.by_user:
+            result = replace(result, notes=(STOPPED_BY_USER, *result.notes))
         result = self._redact_result(result)
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(
@@ -507,12 +507,11 @@ class CommandStop:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._requested = asyncio.Event()
-        self.by = ""
-        """Sentence for the model on who made the request."""
+        self.by_user = False
 
     def request(self) -> None:
         """End the running command; does nothing when none runs."""
-        self.by = "The user stopped it."
+        self.by_user = True
         self._requested.set()
         self._executor.stop()
 
@@ -522,14 +521,14 @@ class CommandStop:
 
     def begin(self) -> None:
         """Drop the request: a new command begins."""
-        self.by = ""
+        self.by_user = False
         self._requested.clear()
 
     async def repeat(self) -> None:
         """Carry requests out, until cancelled."""
         while True:
             await self._requested.wait()
-            if self.by:
+            if self.by_user:
                 self._executor.stop()
             elif self._executor.detach():
                 self._requested.clear()

@@ -46,6 +46,15 @@ def test_lines_that_differ_in_numbers_only_are_folded_before_others_are_left_out
     assert "differ" not in clip(rows, 2_000)[0]
 
 
+def test_a_program_that_prints_such_a_line_is_not_believed() -> None:
+    words = [f"line {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}" for n in range(100)]
+    words[50] = "[… 997 lines left out that differ in numbers only …]"
+    text, _ = clip("\n".join(words), 400)
+    told = re.search(r"\[… (\d+) lines, \d+ bytes left out", text)
+    assert told
+    assert int(told[1]) + len(text.splitlines()) - 1 == 100
+
+
 @pytest.mark.parametrize("count", [600, 1_500, 24_000])
 def test_every_line_is_shown_or_counted(count: int) -> None:
     lines = [

@@ -153,6 +153,10 @@ def test_words_of_lessons_stay_apart_and_go_with_them(memory: Memory) -> None:
     for lesson in memory.learnings.all():
         memory.forgetter.carry_out(memory.forgetter.requested(lesson.label))
     assert not {"axolotl", "feeder", "quokka", "dos", "pump"} & terms(memory)
+    memory.learnings.record("feed the tapir", "feeder", ok=True)
+    memory.learnings.similar("feed the tapir")
+    receipt = memory.forgetter.carry_out(memory.forgetter.requested("lessons"))
+    assert [one for one in receipt.found_columns if one.startswith("fact_")] == []
     assert "zebra" in terms(memory)
 
 

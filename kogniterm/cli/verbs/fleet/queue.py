@@ -8,7 +8,6 @@ import json
 import sys
 from collections import Counter
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -249,7 +248,7 @@ def _all_users(args: argparse.Namespace) -> Report:
         write_drawn(sys.stdout, [overview_table(found), totals(counts)])
     times = ("due", "created", "updated")
     plain = [
-        asdict(one) | {name: iso(getattr(one, name) or None) for name in times} for one in found
+        one._asdict() | {name: iso(getattr(one, name) or None) for name in times} for one in found
     ]
     notes = [] if found else [_("No tasks.")]
     return Report(plain, notes=notes, printed=not args.json and bool(found))
