@@ -257,20 +257,3 @@ async def test_without_a_model_the_editor_is_told_how_to_set_one_up(
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 2
-
-
-async def test_secrets_do_not_reach_the_client_in_updates(make_editor: MakeEditor) -> None:
-    token = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
-    editor = make_editor(
-        '  - {when: {last_contains: "tell"}, run: "echo $TOKEN_FILE; cat token"}',
-        last=f'{{text: "The token is {token} and that is all.", repeat: forever}}',
-    )
-    (editor.work / "token").write_text(f"{token}\x1b]0;title\x07\n")
-    editor.answers = ["approve"]
-    async with editing(editor, "--no-sandbox") as user:
-        await user.say(await user.open(), "tell")
-        shown = json.dumps(user.updates)
-    assert "and that is all." in user.said()
-    assert token not in shown
-    assert "title" not in user.call("echo $TOKEN_FILE; cat token")["text"]
-    assert "\\u001b" not in shown
