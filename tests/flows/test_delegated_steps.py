@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from kogniterm.sessions.records import NodeRan
 from kogniterm.types import events
 from tests.flows.conftest import MakeFlow
-from tests.flows.program import replayed
-from tests.support.forge import Forge
 
 EDITS = """
 replies:
@@ -66,36 +62,6 @@ async def test_steps_that_write_apart_are_done_side_by_side_each_with_its_eviden
     assert [path.rpartition("/")[0].rpartition("/")[2] for path in paths] == ["a", "b"]
     told = [e.task for e in flow.of(events.AgentStarted)]
     assert f"input.text: Write both\nsession.folder: {flow.folder}" in told[1]
-
-
-async def test_a_replay_of_steps_side_by_side_differs_in_nothing(
-    make_flow: MakeFlow, forge: Forge
-) -> None:
-    flow = make_flow(EDITS, approval_mode="auto")
-    await flow.run("Write both")
-    flow.close()
-    status, report = await asyncio.to_thread(replayed, forge, flow)
-    assert (status, report["divergence"]) == (0, None)
-
-
-SERIAL = EDITS.replace(", writes: [b]", "").replace(
-    "{last_contains: 'In the same reply, hand out: s2.'}", "{last_contains: Now s1}"
-).replace(", inputs: [input.text, session.folder]", "")  # fmt: skip
-
-
-async def test_steps_that_declare_nothing_are_done_one_after_the_other(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(SERIAL, approval_mode="auto")
-    answer = await flow.run("Write both")
-    assert answer.text == "Both."
-    assert flow.session is not None
-    agents = [
-        record.body.update.agent
-        for record in flow.session.journal.records()
-        if isinstance(record.body, NodeRan) and record.body.update.agent
-    ]
-    assert agents == sorted(agents)
 
 
 LIMITED = """

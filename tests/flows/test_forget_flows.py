@@ -90,15 +90,6 @@ async def test_a_plain_sentence_forgets_nothing_when_unattended(make_flow: MakeF
     assert remembered(flow) == [FACT]
 
 
-async def test_a_sentence_about_no_fact_goes_to_the_model(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: It is as if it had never been.}]", decisions=[])
-    flow.open()
-    asked = Asked(0)
-    answer = await say(flow, "Forget about the pandas of yesterday", asked)
-    assert answer.text == "It is as if it had never been."
-    assert asked.questions == []
-
-
 def wants(what: str, quote: str) -> str:
     call = {"tool": "forget", "arguments": {"what": what, "quote": quote}}
     return json.dumps({"replies": [{"calls": [call]}, {"text": "Done.", "repeat": "forever"}]})
@@ -134,28 +125,6 @@ async def test_the_tool_forgets_on_the_users_own_words_only(make_flow: MakeFlow)
     assert asked.questions == []
     assert remembered(flow) == [FACT]
     assert "Only the user can ask to forget" in "\n".join(flow.shown)
-
-
-async def test_what_may_be_a_task_is_one(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: The cache is empty.}]", decisions=[])
-    flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
-    flow.session.memory.context.memory.add("the cache is kept on heron")
-    asked = Asked(0)
-    answer = await say(flow, "forget the cache", asked)
-    assert (answer.text, asked.questions) == ("The cache is empty.", [])
-
-
-async def test_a_task_that_goes_on_is_not_asked_about(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Built.}]", decisions=[])
-    flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
-    flow.session.memory.context.memory.add("the cache is kept on heron, rebuild on Fridays")
-    asked = Asked(0)
-    answer = await say(flow, "forget the cache and rebuild", asked)
-    assert (answer.text, asked.questions) == ("Built.", [])
 
 
 async def test_everything_about_a_word_needs_no_fact_and_no_model(make_flow: MakeFlow) -> None:

@@ -84,34 +84,6 @@ async def test_a_cut_stream_runs_nothing_and_is_tried_again_in_view(
     assert retried.attempt == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(400, ""), (403, ""), (404, ""), (429, ""), (500, ""), (503, "")]
-)
-async def test_a_failing_provider_is_one_clear_sentence(
-    gemini: Flow, fake_gemini: FakeGemini, status: int, words: str
-) -> None:
-    for _ in range(3):
-        fake_gemini.fail(status, retry_after=0)
-    answer = await gemini.run("go")
-    assert (answer.stop, answer.exit_code) == ("model_failed", 5)
-    assert answer.reason is not None
-    text = str(answer.reason)
-    assert "Traceback" not in text
-    assert "a-key-of-the-person" not in text
-    assert len(text) < 400
-
-
-async def test_the_key_reaches_no_child_and_no_file(
-    gemini: Flow, fake_gemini: FakeGemini, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    gemini.environ["GOOGLE_API_KEY"] = "a-key-of-the-person"
-    fake_gemini.call(run("env; echo $GOOGLE_API_KEY"))
-    fake_gemini.say("Done.")
-    await gemini.run("show the environment")
-    assert "a-key-of-the-person" not in gemini.results[0].text
-    assert "a-key-of-the-person" not in str(fake_gemini.requests[1].body)
-
-
 async def test_the_window_of_the_example_settings_works(
     make_flow: MakeFlow, fake_gemini: FakeGemini
 ) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from kogniterm.errors import SettingsError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import command_input
-from kogniterm.runtime.extensions.hooks.hook_service import past_runs
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged
-from kogniterm.types import UserInput, events
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -140,32 +139,6 @@ async def test_a_hook_that_refuses_or_fails_keeps_the_command_from_running(
     assert reason in str(answer.reason)
     assert "hooks.json" in str(answer.reason)
     assert any(reason in text for text in flow.shown)
-
-
-async def test_a_hook_that_hangs_refuses_after_its_limit(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("touch made"))
-    own(flow, {"PreToolUse": [hook("sleep 300 & sleep 300", timeout=1)]})
-    answer = await flow.run()
-    assert not (flow.folder / "made").exists()
-    assert "longer than 1 s" in str(answer.reason)
-    assert "/hooks off PreToolUse" in str(answer.reason)
-
-
-async def test_a_matcher_selects_tools_by_their_whole_name(make_flow: MakeFlow) -> None:
-    flow = make_flow("""
-replies:
-  - calls: [{tool: write_file, arguments: {path: made, content: x}}]
-  - {run: echo hi}
-  - {text: Done.}
-""")
-    own(flow, {"PreToolUse": [hook("exit 2", "Writ|Bas"), hook("cat >> seen", "Edit|Write")]})
-    answer = await flow.run()
-    assert answer.exit_code == 0
-    seen = seen_by_hook(flow)
-    path = str(flow.folder / "made")
-    assert seen["tool_name"] == "Write"
-    assert seen["tool_input"]["file_path"] == path
-    assert seen["tool_input"]["content"] == "x"
 
 
 async def test_tools_inside_the_graph_meet_hooks_and_ask_nothing_otherwise(
@@ -478,21 +451,6 @@ async def test_a_hook_keeps_a_sub_agent_from_starting(
     assert replayed(forge, flow)[1]["divergence"] is None
 
 
-async def test_a_hook_that_does_not_mind_lets_a_sub_agent_start(
-    make_flow: MakeFlow, forge: Forge
-) -> None:
-    flow = make_flow("""replies:
-  - {calls: [{tool: delegate, arguments: {task: Count the files, tools: read}}]}
-  - {text: There are none.}
-  - {text: Done.}
-""")
-    own(flow, {"PreToolUse": [hook("true")]})
-    assert (await flow.run()).text == "Done."
-    assert len(flow.of(events.AgentStarted)) == 1
-    flow.close()
-    assert replayed(forge, flow)[1]["divergence"] is None
-
-
 async def test_a_hook_can_end_the_turn(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch one", "touch two"))
     stop = """echo '{"continue": false, "stopReason": "enough"}'"""
@@ -529,19 +487,6 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     assert session.hook_service.project.hooks
     revoke(session)
     assert not session.hook_service.project.hooks
-
-
-async def test_a_hook_of_a_project_stays_in_the_sandbox(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    outside = flow.folder.parent / "outside"
-    network = "(exec 3<>/dev/tcp/127.0.0.1/22 || echo none) 2>&1 | tail -1 > network"
-    commands = f"touch inside; touch {outside}; {network}; true"
-    of_project(flow, {"PreToolUse": [hook(commands, sandbox=False)]})
-    await flow.run()
-    assert (flow.folder / "inside").exists()
-    assert not outside.exists()
-    assert flow.session is not None
-    assert any("always run in the sandbox" in str(one) for one in flow.session.hook_service.notices)
 
 
 async def test_only_the_users_file_lets_a_hook_out(make_flow: MakeFlow) -> None:
@@ -606,62 +551,12 @@ async def test_stopping_the_turn_ends_a_hook_and_its_children(make_flow: MakeFlo
     assert not (flow.folder / "made").exists()
 
 
-async def test_a_slow_hook_is_shown_by_name(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("while ! test -e go; do sleep 0.05; done")]})
-    running = asyncio.ensure_future(flow.run())
-    await flow.until(lambda event: "Waiting for the hook" in str(getattr(event, "text", "")))
-    (flow.folder / "go").touch()
-    assert (await running).exit_code == 0
-
-
-async def test_hooks_are_noted_with_their_time(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("true")], "PostToolUse": [hook("exit 3")]})
-    await flow.run()
-    assert flow.session is not None
-    ran = past_runs(flow.session.journal.records())
-    assert [(one.event, one.result) for one in ran] == [
-        ("PreToolUse", "done"), ("PostToolUse", "failed"),
-    ]  # fmt: skip
-
-
-async def test_hooks_can_be_switched_off(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"), hooks=False)
-    own(flow, {"PreToolUse": [hook("exit 2")]})
-    assert (await flow.run()).exit_code == 0
-    flow.close()
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("exit 2")]})
-    service = flow.open().hook_service
-    with pytest.raises(UsageError, match="PreToolUse, or all"):
-        service.switch_off("Stop")
-    assert service.switch_off("all") == ("PreToolUse",)
-    assert (await flow.run()).exit_code == 0
-
-
-async def test_a_wrong_file_of_hooks_keeps_the_session_from_opening(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    own(flow, {"PreToolUse": [{"matcher": "(", "hooks": []}]})
-    with pytest.raises(SettingsError, match="matcher is not a regular expression"):
-        flow.open()
-
-
 async def test_a_notifier_runs_beside_the_question(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch made"), decisions=[yes])
     own(flow, {"Notification": [hook("cat > asked; touch told")]})
     await flow.run()
     await appears(flow.folder / "told")
     assert "permission to use Bash" in seen_by_hook(flow, "asked")["message"]
-
-
-async def test_compaction_is_announced(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
-    own(flow, {"PreCompact": [hook("cat > seen", "manual")]})
-    await flow.run()
-    assert flow.session is not None
-    await flow.session.context.compact_now(asked=True)
-    assert seen_by_hook(flow)["trigger"] == "manual"
 
 
 async def test_a_hook_keeps_the_history_from_being_compacted(make_flow: MakeFlow) -> None:
@@ -755,13 +650,6 @@ async def test_hooks_in_landlock(make_flow: MakeFlow, tmp_path: Path) -> None:
     assert not outside.exists()
 
 
-async def test_a_live_input_has_its_data(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    own(flow, {"UserPromptSubmit": [hook("cat > seen")]})
-    await flow.run(UserInput("count", data="a b c"))
-    assert seen_by_hook(flow)["prompt"] == "count"
-
-
 DATA = Path(__file__).resolve().parents[1] / "data" / "hooks"
 
 
@@ -783,15 +671,6 @@ replies:
     assert (await flow.run()).exit_code == 0
     assert (flow.folder / "a.txt").read_text() == "one\ntwo\n"
     assert any("a.txt was formatted." in text for text in flow.shown)
-
-
-async def test_a_guard_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: touch production}, {run: touch other}, {text: Done.}]")
-    take(flow, "guard")
-    await flow.run()
-    assert not (flow.folder / "production").exists()
-    assert (flow.folder / "other").exists()
-    assert any("not for agents" in text for text in flow.shown)
 
 
 async def test_a_notifier_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:

@@ -365,17 +365,6 @@ def _digest_of(parking: Parking, flow: Flow) -> str:
     return str(shown)
 
 
-async def test_unattended_runs_refuse_what_local_ones_refuse(
-    make_flow: MakeFlow, folders: Folders
-) -> None:
-    calls = [call("uname -s"), call("rm -rf build")]
-    flow = opened(make_flow(script(*calls)), folders)
-    await flow.run()
-    assert folders.started == list(NAMES)
-    rejected = [one for one in flow.of(events.ActionDecided) if one.decision.kind == "reject"]
-    assert [one.request.command for one in rejected] == ["rm -rf build"]
-
-
 def test_without_an_inventory_there_is_no_tool(make_flow: MakeFlow) -> None:
     session = make_flow().open()
     assert RUN_ON_HOSTS not in session.tools.offered

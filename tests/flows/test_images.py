@@ -76,19 +76,6 @@ async def test_a_model_without_image_input_is_told_and_so_is_the_user(make_flow:
     assert "[not shown: PNG image, 4x3 pixels" in flow.shown[0]
 
 
-async def test_another_model_without_image_input_continues_the_session(make_flow: MakeFlow) -> None:
-    flow = looking(make_flow, "- Red.")
-    await flow.run(ASKED)
-    blind = flow.folder / "blind.yaml"
-    blind.write_text(
-        "replies: [{expect: {images: 0, any_contains: 'this model cannot take it'}, text: Fine.}]"
-    )
-    assert flow.session is not None
-    flow.session.use_model(f"scripted:{blind}")
-    assert (await flow.run("Go on")).text == "Fine."
-    assert payloads(flow).count(IN_BASE64) == 1
-
-
 async def test_compaction_drops_it_with_a_note(make_flow: MakeFlow) -> None:
     flow = looking(
         make_flow,

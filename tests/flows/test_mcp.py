@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -102,12 +100,6 @@ async def test_few_tools_are_offered_directly_and_many_are_found(make_flow: Make
     session = few.open()
     offered = {tool.name for tool in session.context.offered_tools()}
     assert {"find_tools", "call_tool", "mcp__demo__add"} <= offered
-
-
-async def test_nothing_is_offered_without_servers(make_flow: MakeFlow) -> None:
-    session = make_flow().open()
-    offered = {tool.name for tool in session.context.offered_tools()}
-    assert offered.isdisjoint({"find_tools", "call_tool"})
 
 
 async def test_an_untrusted_server_is_not_started(make_flow: MakeFlow) -> None:
@@ -406,53 +398,6 @@ async def test_a_prompt_of_a_server_is_a_slash_command(make_flow: MakeFlow) -> N
     assert failed is not None
     with pytest.raises(UsageError, match="needs: code"):
         await failed
-
-
-OPENED = """
-import asyncio, sys
-from pathlib import Path
-from kogniterm import settings
-from kogniterm.approval import Unattended
-from kogniterm.runtime.build import open_session
-from kogniterm.types import UserInput
-
-environ = settings.environment()
-loaded = settings.load({"model": "scripted:" + sys.argv[2], "sandbox": "off"}, environ=environ)
-session = open_session(loaded, folder=sys.argv[1])
-
-async def turn():
-    answer = await session.run(
-        UserInput("go"), approver=Unattended(), sink=lambda event: None
-    )
-    await session.finish()
-    return answer.text
-
-print(asyncio.run(turn()), len(session.servers.servers), "mcp" in sys.modules)
-session.close()
-"""
-
-
-async def test_ten_servers_cost_a_session_nothing_until_one_is_called(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
-    flow = make_flow()
-    calls = await trusted(flow)
-    file = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "mcp.json"
-    entry = json.loads(file.read_text())["mcpServers"]["demo"]
-    file.write_text(json.dumps({"mcpServers": {f"demo{n}": entry for n in range(10)}}))
-    answers = tmp_path / "answers.yaml"
-    answers.write_text("replies: [{text: Hello.}]")
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", OPENED, str(flow.folder), str(answers)],
-        env=flow.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.stdout.split() == ["Hello.", "10", "False"]
-    assert calls.read_text() == ""
 
 
 async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: MakeFlow) -> None:

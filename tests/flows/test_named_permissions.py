@@ -15,7 +15,6 @@ from kogniterm.types import Phrase, UserInput
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
-from tests.ui.commands.commanded import Commanded
 
 SKILL = """---
 name: tidy
@@ -106,19 +105,3 @@ async def test_an_unattended_run_is_granted_nothing(
     await go(flow, None)
     assert flow.session.policy.leases == ()  # type: ignore[union-attr]  # it is open
     assert any("Make the folders." in text for text in flow.shown)
-
-
-async def test_the_user_is_offered_the_same_when_they_run_the_skill(
-    make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from kogniterm.ui.commands.registry import skill_command
-
-    flow = skilled(make_flow, monkeypatch, tmp_path)
-    session = flow.open()
-    repl = Commanded(session, answers=["yes"])
-    done = skill_command("tidy", "Tidy up.").run(repl, "the lot")
-    assert done is not None
-    await done
-    assert repl.inputs[0].line == "/tidy the lot"
-    assert repl.inputs[0].text.endswith("the lot")
-    assert [lease.kind for lease in session.policy.leases] == ["words", "edits"]

@@ -84,13 +84,3 @@ async def test_a_program_by_its_target_runs_in_a_sandbox_only(
     assert "the sandbox protects it" in " ".join(map(str, flow.user.asked[1][2].reasons))
     assert outside.read_text().count("x") == 1  # what the user approved by itself ran outside
     assert (flow.folder / "ran").read_text().count("ran") == 2
-
-
-async def test_without_a_sandbox_only_the_exact_command_is_offered(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("make test"), [no("no")], sandbox="off")
-    await flow.run()
-    assert flow.user is not None
-    assert flow.session is not None
-    ((request, report, _verdict),) = flow.user.asked
-    offers = flow.session.policy.offers(request, report, str(flow.folder))
-    assert {one.kind for one in offers} == {"exact"}

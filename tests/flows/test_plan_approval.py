@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import replace
 
 import pytest
 
-from kogniterm.errors import UsageError
-from kogniterm.runtime.plan_edits import add, drop, plan_as_text, plan_from_text
-from kogniterm.runtime.session_plans import give_plan, plannable_tools, replace_plan
+from kogniterm.runtime.plan_edits import add, drop, plan_from_text
+from kogniterm.runtime.session_plans import give_plan
 from kogniterm.sessions.records import Decided, Intent
 from kogniterm.types import Plan, PlanReview, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -182,33 +180,6 @@ async def test_a_stop_at_the_question_leaves_a_valid_session(make_flow: MakeFlow
     assert (await flow.run("go on")).exit_code == 0
 
 
-async def test_unknown_tools_are_named_with_those_there_are(make_flow: MakeFlow) -> None:
-    wrong = "{id: s1, what: a, tools: [read_file, hammer]}"
-    script = f"replies: [{{plan: {{goal: g, steps: [{wrong}]}}}}, {{text: Sorry.}}]"
-    flow = make_flow(script)
-    await flow.run()
-    assert "s1 needs the tool 'hammer', which does not exist; available tools:" in flow.shown[2]
-    assert "execute_command" in flow.shown[2]
-    assert flow.session is not None
-    context, text = flow.session.context, f"{{goal: g, steps: [{wrong}]}}"
-    with pytest.raises(UsageError, match="hammer"):
-        plan_from_text(text, flow.session.state.plan, plannable_tools(context))
-    with pytest.raises(UsageError, match="hammer"):
-        give_plan(context, plan_from_text(text))
-
-
-async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> None:
-    plan = plan_from_text("{goal: g, steps: [{id: s1, what: a, tools: [read_file]}]}")
-    assert plan_from_text(plan_as_text(plan)) == plan
-    flow = make_flow()
-    session = flow.open()
-    replace_plan(session.journal, plan, flow.tell)
-    change = replace_plan(session.journal, replace(add(plan, "b"), revision=1), flow.tell)
-    assert [step.what for step in change.added] == ["b"]
-    assert session.state.plan is not None
-    assert session.state.plan.revision == 2
-
-
 async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
@@ -303,7 +274,11 @@ async def test_a_plan_is_started_with_edits_accepted(make_flow: MakeFlow) -> Non
 
 
 STOP = "  - calls: [{tool: end_turn, arguments: {outcome: not_done, why: later}}]\n"
+
+
 FIRST = "  - calls: [{tool: complete_step"
+
+
 SPLIT = CHECKED.replace(FIRST, STOP + FIRST, 1)
 
 

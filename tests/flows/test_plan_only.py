@@ -17,14 +17,13 @@ from kogniterm.sessions.records import Intent, Judged, Requested
 from kogniterm.types import events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, yes
-from tests.flows.program import replayed, start_run
+from tests.flows.program import start_run
 from tests.support.forge import Forge
 
 __all__ = ["shell"]
 
 PLAN = "{plan: {goal: Make it, steps: [{id: s1, what: Create it, tools: [execute_command]}]}}"
 ACT = "{run: touch acted, purpose: Act}"
-ACTS = ("execute_command", "write_file", "edit_file", "web_fetch", "ask_user", "complete_step")
 
 
 def acted(flow: Flow) -> bool:
@@ -67,14 +66,6 @@ async def test_a_model_that_only_acts_or_answers_fails_and_nothing_ran(make_flow
     assert asked_for(flow) == []
 
 
-async def test_nothing_that_acts_is_offered(make_flow: MakeFlow) -> None:
-    flow = plan_only(make_flow, PLAN)
-    assert flow.session is not None
-    offered = {spec.name for spec in flow.session.context.offered_tools()}
-    assert {"make_plan", "read_file", "find_files"} <= offered
-    assert not offered & set(ACTS)
-
-
 async def test_files_may_be_read_before_the_plan(make_flow: MakeFlow) -> None:
     look = "{calls: [{tool: read_file, arguments: {path: notes}}]}"
     flow = plan_only(make_flow, look, PLAN)
@@ -103,22 +94,6 @@ async def test_no_sub_agent_acts(make_flow: MakeFlow, tools: str) -> None:
     assert answer.stop == "plan_only"
     assert flow.of(events.AgentStarted) == []
     assert any("only a plan was requested" in text for text in flow.shown)
-
-
-async def test_a_sub_agent_that_reads_gets_nothing_that_acts(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - calls: [{tool: delegate, arguments: {task: Look, tools: read}}]
-  - {run: touch acted, purpose: Act}
-  - text: Seen.
-  - plan: {goal: Make it, steps: [{id: s1, what: Create it}]}
-"""
-    flow = make_flow(script)
-    flow.open().modes.plans.only = True
-    answer = await flow.run()
-    assert answer.stop == "plan_only"
-    assert not acted(flow)
-    assert asked_for(flow) == []
 
 
 async def test_a_recipe_is_refused_where_only_a_plan_is_wanted(make_flow: MakeFlow) -> None:
@@ -198,11 +173,3 @@ def test_a_plan_and_plan_only_are_wrong_use(shell: Shell) -> None:
     assert done.returncode == 2
     assert "cannot be combined with" in done.stderr
     assert not (shell.project / "acted").exists()
-
-
-def test_a_turn_that_was_refused_its_actions_replays(make_flow: MakeFlow, forge: Forge) -> None:
-    flow = make_flow(f"replies: [{ACT}, {PLAN}]")
-    started = start_run(forge, flow, "-y", "--plan-only", "go")
-    assert started.wait() == 0, started.said
-    status, report = replayed(forge, flow)
-    assert status == 0, report

@@ -17,7 +17,7 @@ from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
+from tests.flows.conftest import Flow, MakeFlow, make_flow
 from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
@@ -76,35 +76,6 @@ async def test_own_commands_of_the_shell_and_piped_data_set_nothing(make_flow: M
     await flow.run(UserInput("Always answer in Spanish.", source="shell"))
     assert preference_of(session.memory, "language") is None
     assert notices(flow) == []
-
-
-async def test_without_memory_nothing_is_set(make_flow: MakeFlow) -> None:
-    flow = make_flow(TALK, memory="session")
-    session = flow.open()
-    await flow.run("Always answer in Spanish.")
-    assert (notices(flow), preference_of(session.memory, "language")) == ([], None)
-    repl = Commanded(session)
-    with pytest.raises(UsageError, match="cannot be added"):
-        await repl.type("/preferences set language es")
-
-
-async def test_the_command_lists_sets_and_removes(make_flow: MakeFlow) -> None:
-    session = make_flow(TALK).open()
-    repl = Commanded(session)
-    assert "Your preferences" not in await repl.type("/preferences")
-    assert "language = es" in await repl.type("/preferences set language español")
-    assert "language = en" in await repl.type("/preferences language english --project")
-    shown = await repl.type("/preferences")
-    assert "this project" in shown
-    assert preference_of(session.memory, "language") == "en"
-    assert "In this project, en still applies" in await repl.type("/preferences set language de")
-    assert "Everywhere, de applies" in await repl.type("/preferences remove language --project")
-    await repl.type("/preferences remove language")
-    for wrong in ("remove language", "set verbosity", "set verbosity endless", "set x y", "color"):
-        with pytest.raises(UsageError):
-            await repl.type(f"/preferences {wrong}")
-    command = repl.registry.find("preferences")
-    assert {"set ", "set language ", "set language es"} <= set(command.completions(repl))
 
 
 async def test_the_editor_that_is_preferred_is_opened(make_flow: MakeFlow) -> None:
@@ -203,15 +174,6 @@ async def test_the_project_is_shown_and_scanned_again(make_flow: MakeFlow) -> No
     assert 'project test with: "make test"' in flow.shown[-2]
     with pytest.raises(UsageError, match=r"/memory project \[rescan\]"):
         await repl.type("/memory project test make unit")
-
-
-async def test_init_uses_the_same_scan(make_flow: MakeFlow) -> None:
-    flow = make_flow(TALK, decisions=[yes])
-    manifests(flow.folder)
-    repl = Commanded(flow.open(), answers=["yes"])
-    await repl.type("/trust")
-    await repl.type("/init")
-    assert "test with: make test" in repl.inputs[-1].text
 
 
 def test_a_scan_that_is_stopped_keeps_nothing_and_delays_no_exit(tmp_path: Path) -> None:

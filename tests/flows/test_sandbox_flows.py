@@ -86,17 +86,6 @@ async def test_the_model_is_told_once_that_it_is_in_a_sandbox(
     assert [IN_A_SANDBOX in text for text in told(again)] == [True, False, False]
 
 
-async def test_approved_commands_run_outside_and_nothing_is_told(
-    make_flow: MakeFlow, kind: str
-) -> None:
-    flow = make_flow(script("echo x > .envrc"), [yes], sandbox="auto")
-    await flow.run()
-    assert told(flow)
-    assert not any("[sandbox:" in text for text in told(flow))
-    assert not flow.of(events.Notice)
-    assert kind
-
-
 @pytest.mark.parametrize(("setting", "inside"), [("namespaces", True), ("auto", False)])
 async def test_a_sandbox_is_built_while_the_user_is_asked_if_the_command_is_to_run_in_it(
     make_flow: MakeFlow, setting: str, inside: bool
@@ -112,23 +101,6 @@ async def test_a_sandbox_is_built_while_the_user_is_asked_if_the_command_is_to_r
     await flow.run()
     until(lambda: len(first_processes()) == inside)
     assert told(flow)
-
-
-async def test_a_server_of_one_command_is_there_for_the_next_and_listed(
-    make_flow: MakeFlow,
-) -> None:
-    require("ss", "curl")
-    require_sandbox("namespaces")
-    serve = "import http.server as h; h.HTTPServer(('127.0.0.1', 8123), h.SimpleHTTPRequestHandler)"
-    start = f'(python3 -c "{serve}.serve_forever()" >/dev/null 2>&1 &); touch here'
-    wait = "until curl -s localhost:8123; do sleep 0.05; done; touch here"
-    flow = make_flow(script(start, wait, "ss -ltnp", "ss -ltnp"), sandbox="namespaces")
-    answer = await flow.run()
-    _, page, listed, again = told(flow)
-    assert "here" in page
-    assert "127.0.0.1:8123" in listed
-    assert "python3" in again
-    assert answer.exit_code == 0
 
 
 async def test_a_command_that_is_misled_says_so_and_may_run_again(make_flow: MakeFlow) -> None:

@@ -104,17 +104,6 @@ async def test_what_the_user_rejects_runs_no_second_time(make_flow: MakeFlow) ->
     assert lines(flow.folder) == 1
 
 
-async def test_without_a_user_the_model_is_told_that_nobody_can_approve(
-    make_flow: MakeFlow,
-) -> None:
-    flow = flow_of(make_flow)
-    await flow.run()
-    assert len(intents(flow)) == 1
-    assert "nobody can approve it" in answers(flow)[0]
-    assert "propose" not in answers(flow)[0]
-    assert lines(flow.folder) == 1
-
-
 async def test_a_permission_granted_there_lets_the_next_run_outside_at_once(
     make_flow: MakeFlow,
 ) -> None:

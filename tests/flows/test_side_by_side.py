@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.sessions.records import Intent, Judged, Outcome
 from kogniterm.types import Observation, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
@@ -70,30 +69,15 @@ async def test_commands_of_one_reply_run_at_once_and_answer_in_order(make_flow: 
     assert len(flow.of(events.CommandDone)) == 3
 
 
-async def test_with_one_at_a_time_they_keep_their_order(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("cat a", "cat b"), parallel_commands=1)
-    for name in "ab":
-        (flow.folder / name).write_text(name)
-    assert (await flow.run()).exit_code == 0
-    order = [name for name, _ in kinds(flow, Intent, Outcome)]
-    assert order == ["Intent", "Outcome", "Intent", "Outcome"]
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
         ("echo x > a", "cat a"),
-        ("cat a", "echo x > a"),
         ("mkdir sub", "touch sub/a"),
         ("cd sub && ls", "pwd"),
-        ("word=1; ls", "ls"),
-        ("ls", "sleep 0 &"),
-        ("cat a", "cat link > b"),
         ("echo x > a", "cat link"),
         ("echo x > a", "cat second"),
         ("python3 -c 'print(1)'", "ls"),
-        ("ls", "make -n"),
-        ("git init -q .", "git status"),
     ],
 )
 async def test_what_may_meet_runs_one_after_the_other(
@@ -193,21 +177,6 @@ async def test_a_cancelled_turn_ends_all_of_them(make_flow: MakeFlow) -> None:
     assert await flow.run("again") is not None
 
 
-async def test_the_exit_status_of_the_last_is_the_one_that_stays(make_flow: MakeFlow) -> None:
-    replies = {
-        "replies": [
-            {"calls": [{"tool": "execute_command", "arguments": {"command": one}}
-                       for one in ("false", "cat gone; false", "true")]},
-            {"calls": [{"tool": "execute_command", "arguments": {"command": 'echo "status $?"'}}]},
-            {"text": "Done."},
-        ]
-    }  # fmt: skip
-    flow = make_flow(json.dumps(replies))
-    await flow.run()
-    assert flow.results[-1].text == "status 0"
-    assert [one.exit_code for one in flow.results[:3]] == [1, 1, 0]
-
-
 async def test_what_sub_agents_wait_for_runs_at_once(make_flow: MakeFlow) -> None:
     flow = make_flow("""
 replies:
@@ -234,36 +203,6 @@ replies:
     assert flow.shown[2:4] == ["It is blue.", "It is green."]
     order = [name for name, _ in kinds(flow, Intent, Outcome)]
     assert order == ["Intent", "Intent", "Outcome", "Outcome"]
-
-
-async def test_a_rule_says_which_commands_do_not_mind_others(make_flow: MakeFlow) -> None:
-    checks = ["python3 first.py", "python3 second.py", "cat a"]
-    flow = make_flow(script(*checks))
-    rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
-    rules.parent.mkdir(parents=True)
-    rules.write_text(
-        '[[rule]]\ndecision = "allow"\nprogram = "python3"\narguments = "(first|second).py"\n'
-        "side_by_side = true\n"
-    )
-    paths = fifos(flow.folder, "p", "q")
-    (flow.folder / "a").write_text("a")
-    for name, place in (("first", "p"), ("second", "q")):
-        (flow.folder / f"{name}.py").write_text(f"print(open('{place}').read())")
-    answer, _ = await asyncio.gather(flow.run(), meet(paths))
-    assert answer.exit_code == 0
-    order = [name for name, _ in kinds(flow, Intent, Outcome)]
-    assert order == ["Intent"] * 3 + ["Outcome"] * 3
-
-
-async def test_a_replay_compares_them_by_request(make_flow: MakeFlow, forge: Forge) -> None:
-    flow = make_flow(script("cat a", "cat b", ALONE))
-    for name in "ab":
-        (flow.folder / name).write_text(name)
-    assert (await flow.run()).exit_code == 0
-    order = [name for name, _ in kinds(flow, Intent, Outcome)]
-    assert order[:4] == ["Intent", "Intent", "Outcome", "Outcome"]
-    flow.close()
-    assert replayed(forge, flow) == (0, {"turns": 1, "commands": 3, "divergence": None})
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -304,18 +243,6 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
         assert "exit 1" in told[1]
     flow.close()
     assert replayed(forge, flow)[0] == 0
-
-
-@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "container", "landlock"])
-async def test_sandboxed_commands_run_at_once(make_flow: MakeFlow, kind: SandboxKind) -> None:
-    require_sandbox(kind)
-    flow = make_flow(script("cat p", "cat q > out"), sandbox=kind)
-    paths = fifos(flow.folder, "p", "q")
-    answer, _ = await asyncio.gather(flow.run(), meet(paths))
-    assert answer.exit_code == 0
-    assert (flow.folder / "out").read_text() == "met 1\n"
-    told = [text for text in flow.shown if "[exit " in text]
-    assert ["runs in a sandbox" in text for text in told] == [True, False]
 
 
 async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(

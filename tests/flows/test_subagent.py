@@ -14,7 +14,6 @@ import pytest
 
 from kogniterm.models.calling import WrappedModel
 from kogniterm.protocols import Model
-from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.types import ActionRequest, Decision, ModelEvent, ModelRequest, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
@@ -83,18 +82,6 @@ replies:
     assert (await flow.run()).text == "It ran out."
     assert "limit of 500 tokens is reached" in flow.shown[2]
     assert "A first finding." in flow.shown[2]
-
-
-async def test_it_counts_towards_the_budget_of_the_turn(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - calls: [{tool: delegate, arguments: {task: Dig}}]
-  - {calls: [{tool: find_files, arguments: {glob: '*'}}], repeat: forever}
-"""
-    flow = make_flow(script, max_steps=3)
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert len(flow.of(events.ModelCalled)) == 3
 
 
 @pytest.mark.parametrize(
@@ -238,38 +225,6 @@ replies:
     assert (await flow.run("Look round")).text == "Done."
 
 
-async def test_its_last_command_proves_a_plan_step(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - plan:
-      goal: Make two files
-      steps: [{what: Make a, delegate: run}, {what: Make b, delegate: run}]
-  - when: {last_contains: 'Hand it to a sub-agent: delegate, tools run'}
-    calls: [{tool: delegate, arguments: {task: Make the file a, tools: run}}]
-  - {when: {last_contains: Make the file a}, run: touch a}
-  - {when: {tool: execute_command, last_contains: exit 0}, text: There is a.}
-  - {when: {last_contains: There is a.}, calls: [{tool: complete_step, arguments: {step: s1}}]}
-  - when: {last_contains: s1 done}
-    calls: [{tool: delegate, arguments: {task: Make the file b, tools: run}}]
-  - {when: {last_contains: Make the file b}, run: ls b}
-  - {when: {tool: execute_command, last_contains: exit 2}, text: There is no b.}
-  - {when: {last_contains: There is no b.}, calls: [{tool: complete_step, arguments: {step: s2}}]}
-  - when: {last_contains: the last command ended with exit 2}
-    calls: [{tool: complete_step, arguments: {step: s2, status: failed, note: no b}}]
-  - text: Half of it.
-"""
-    flow = make_flow(script)
-    answer = await flow.run()
-    assert (answer.text, answer.exit_code) == ("Half of it.", 1)
-    (command,) = [
-        e.request.id for e in flow.of(events.ActionProposed) if "touch" in e.request.command
-    ]
-    assert flow.session is not None
-    assert flow.session.state.plan is not None
-    assert flow.session.state.plan.steps[0].evidence[0].request_id == command
-    assert [step.delegate for step in flow.session.state.plan.steps] == ["run", "run"]
-
-
 TWO = """
 replies:
   - when: {turn: 1, last_contains: both}
@@ -292,35 +247,6 @@ async def test_two_never_act_at_once_and_order_means_order(make_flow: MakeFlow) 
     assert agents(flow) == ["Do one", "Do two", ""]
     assert flow.shown[2:4] == ["One.", "Two."]
     assert flow.shown[4] == "one\ntwo\n[exit 0]"
-
-
-READERS = """
-replies:
-  - when: {turn: 1, last_contains: Compare}
-    calls:
-      - {tool: delegate, arguments: {task: Read the first}}
-      - {tool: delegate, arguments: {task: Read the second}}
-      - {tool: delegate, arguments: {task: Read the third}}
-  - {when: {last_contains: Read the first}, calls: [{tool: read_file, arguments: {path: .env}}]}
-  - {when: {last_contains: Read the second}, calls: [{tool: read_file, arguments: {path: plain}}]}
-  - {when: {last_contains: Read the third}, calls: [{tool: read_file, arguments: {path: .env}}]}
-  - {when: {last_contains: refused by the user, any_contains: the first}, text: I may not.}
-  - {when: {last_contains: open words}, text: It says open words.}
-  - {when: {last_contains: COLOUR=, any_contains: the third}, text: It sets a colour.}
-  - {when: {tool: delegate}, text: Compared.}
-"""
-
-
-async def test_those_that_read_wait_side_by_side_and_a_refusal_is_of_one_alone(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(READERS, decisions=[no("secret"), yes])
-    (flow.folder / ".env").write_text("COLOUR=red\n")
-    (flow.folder / "plain").write_text("open words\n")
-    answer = await flow.run("Compare")
-    assert (answer.text, answer.stop) == ("Compared.", "refused")
-    assert agents(flow) == ["Read the first", "Read the third"]
-    assert flow.shown[2:5] == ["I may not.", "It says open words.", "It sets a colour."]
 
 
 async def test_what_is_refused_comes_to_the_sub_agent_which_goes_another_way(
@@ -407,26 +333,6 @@ replies:
     assert (await flow.run("and now?")).text == "Then not."
 
 
-async def test_its_history_only_grows_and_is_apart_from_the_main_one(make_flow: MakeFlow) -> None:
-    flow = make_flow(FIX, decisions=[yes, yes])
-    (flow.folder / "greet.sh").write_text("ech hello\n")
-    await flow.run("Mend it")
-    assert flow.session is not None
-    own: list[str] = []
-    for record in flow.session.journal.records():
-        match record.body:
-            case NodeRan(update=update) if update.agent:
-                own += [message.type for message in update.messages]
-            case Outcome(message=message, agent=agent) if agent:
-                own.append(message.type)
-    assert own == ["human", "ai", "tool", "ai", "tool", "tool", "ai"]
-    flow.close()
-    again = flow.open("last")
-    assert [message.text for message in again.state.messages] == [
-        "Mend it", "I hand it over.", "It greets again.", "Mended.",
-    ]  # fmt: skip
-
-
 class Listening(WrappedModel):
     """A model that keeps the requests it gets."""
 
@@ -509,28 +415,6 @@ replies:
     ]
 
 
-@pytest.mark.parametrize(
-    "point", ["before-decision", "after-outcome", "after-node:4", "after-node:5"]
-)
-async def test_a_kill_at_any_other_point_loses_nothing(
-    make_flow: MakeFlow, forge: Forge, point: str
-) -> None:
-    flow = make_flow(COUNT_ON)
-    killed = start_run(forge, flow, "-y", "go", faults=f"kill:{point}")
-    assert killed.wait() == -signal.SIGKILL, killed.said
-    again = make_flow(COUNT_ON)
-    again.open("last")
-    answer = await again.run(None)
-    assert (answer.text, answer.exit_code) == ("Done.", 0)
-    assert (again.folder / "count").read_text() == "x\n"
-    assert [text.partition("\n\n(No user")[0] for text in again.shown] == [
-        "go",
-        "",
-        "Added.",
-        "Done.",
-    ]
-
-
 def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
     flow = make_flow(FIX)
     (flow.folder / "greet.sh").write_text("ech hello\n")
@@ -544,15 +428,6 @@ def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> N
     requests = [line["request"] for line in lines if line["type"] == "action_proposed"]
     assert {request["agent"] for request in requests} == {began["agent"]}
     assert [command["agent"] for command in lines[-1]["commands"]] == ["Mend greet.sh"]
-
-
-def test_plain_lines_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
-    flow = make_flow(FIX)
-    (flow.folder / "greet.sh").write_text("ech hello\n")
-    started = start_run(forge, flow, "-y", "Mend it")
-    assert started.wait() == 0
-    said = Path(started.err).read_text()
-    assert "sub-agent: Mend greet.sh" in said
 
 
 def test_after_a_resume_plain_lines_say_it_too(make_flow: MakeFlow, forge: Forge) -> None:

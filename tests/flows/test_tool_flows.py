@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
-from kogniterm.types import UserInput, events
+from kogniterm.types import events
 from tests.flows.conftest import MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
@@ -75,17 +74,6 @@ async def test_in_auto_mode_a_sandboxed_wizard_is_answered_unasked(make_flow: Ma
     assert answer.stop == "done"
 
 
-async def test_a_job_there_is_not_is_an_observation(make_flow: MakeFlow) -> None:
-    script = f"""
-replies:
-  - {call("jobs", "{action: stop, id: j7}")}
-  - {{text: Done.}}
-"""
-    flow = make_flow(script, approval_mode="manual")
-    assert (await flow.run()).exit_code == 0  # nothing was refused: there is nothing to approve
-    assert flow.shown[2] == "Job j7 not found."
-
-
 async def test_arguments_that_do_not_fit_are_named(make_flow: MakeFlow) -> None:
     script = f"""
 replies:
@@ -97,37 +85,6 @@ replies:
     await flow.run()
     assert "keys are required for send" in flow.shown[2]
     assert "id is missing" in flow.shown[4]
-
-
-async def test_the_user_is_asked_and_the_choice_reaches_the_model(make_flow: MakeFlow) -> None:
-    script = f"""
-replies:
-  - {call("ask_user", '{question: "Which one?", answers: [left, right]}')}
-  - {call("ask_user", '{question: "And why?", answers: [fast, cheap]}')}
-  - {call("ask_user", '{question: "What name?"}')}
-  - {{text: Done.}}
-"""
-    flow = make_flow(script, decisions=[])
-    session = flow.open()
-    seen: list[tuple[str, Sequence[str]]] = []
-    replies = ["right", "both\nof them", None]
-
-    async def ask(question: str, answers: Sequence[str]) -> str | None:
-        seen.append((question, answers))
-        return replies.pop(0)
-
-    assert flow.user is not None
-    answer = await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
-    assert seen == [
-        ("Which one?", ["left", "right"]),
-        ("And why?", ["fast", "cheap"]),
-        ("What name?", []),
-    ]
-    assert flow.shown[2] == "The user chose: right"
-    assert flow.shown[4] == "The user answers: both\nof them"
-    assert flow.shown[6].startswith("The user gave no answer.")
-    assert flow.user.asked == []
-    assert answer.exit_code == 0
 
 
 async def test_when_unattended_the_model_is_told(make_flow: MakeFlow) -> None:
@@ -173,11 +130,6 @@ replies:
     assert "They use fish" in flow.shown[-2]
 
 
-async def test_without_memory_there_are_no_memory_tools(make_flow: MakeFlow) -> None:
-    session = make_flow(memory="off").open()
-    assert not {"remember", "recall", "forget"} & set(session.context.tools)
-
-
 async def test_a_whole_output_is_read_and_searched_unasked_and_replayed(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
@@ -210,17 +162,3 @@ replies:
     Path(path).unlink()
     status, report = replayed(forge, again)
     assert (status, report["divergence"], report["turns"]) == (0, None, 2)
-
-
-async def test_the_last_lines_of_a_file_are_read(make_flow: MakeFlow) -> None:
-    script = f"""
-replies:
-  - {call("read_file", "{path: a.txt, start: -2}")}
-  - {call("read_file", "{path: a.txt, start: -9, lines: 1}")}
-  - {{text: Done.}}
-"""
-    flow = make_flow(script)
-    (flow.folder / "a.txt").write_text("one\ntwo\nthree\n")
-    await flow.run()
-    assert flow.shown[2] == "2: two\n3: three"
-    assert flow.shown[4] == "1: one\n[more from line 2]"

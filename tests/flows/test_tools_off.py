@@ -16,7 +16,7 @@ from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
 from kogniterm.tools.workspace_paths import mode_of
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
 from tests.support.tool_package import install
@@ -232,14 +232,6 @@ async def test_a_rule_of_the_user_is_what_trusts_it(
 
 
 @pytest.mark.usefixtures("package")
-async def test_what_is_rejected_does_not_run(make_flow: MakeFlow) -> None:
-    flow = plugged(make_flow, COUNT, decisions=[no("why?")])
-    answer = await flow.run()
-    assert answer.stop == "refused"
-    assert sys.modules["acme.tools"].RAN == []
-
-
-@pytest.mark.usefixtures("package")
 async def test_an_edit_of_it_can_be_undone(make_flow: MakeFlow) -> None:
     flow = plugged(make_flow, "{text: Hello.}", decisions=[yes])
     path = flow.folder / "letter"
@@ -263,15 +255,6 @@ async def test_its_hosts_and_its_failures_are_shown(make_flow: MakeFlow) -> None
     ((_request, report, _verdict),) = flow.user.asked  # type: ignore[union-attr]
     assert "stamps.example.org" in [effect.target for effect in report.effects]
     assert "Ana has no post office." in flow.shown[2]
-
-
-@pytest.mark.usefixtures("package")
-async def test_plan_mode_refuses_it(make_flow: MakeFlow) -> None:
-    flow = plugged(make_flow, COUNT, decisions=[])
-    flow.open().use_mode("plan")
-    await flow.run()
-    assert sys.modules["acme.tools"].RAN == []
-    assert str(entry(flow, "count_words").off) == "plan mode"
 
 
 @pytest.mark.usefixtures("package")
