@@ -35,7 +35,6 @@ def repository(folder: Path) -> None:
 
 
 def asked(flow: Flow) -> list[str]:
-    assert flow.user is not None
     return [request.tool for request, _report, _verdict in flow.user.asked]
 
 
@@ -49,7 +48,6 @@ async def test_an_edit_of_the_workspace_runs_and_can_be_undone(
     answer = await flow.run()
     assert (asked(flow), answer.exit_code) == ([], 0)
     assert (flow.folder / path).read_text() == "new\n"
-    assert flow.session is not None
     flow.session.undo.store.restore(flow.session.undo.latest())
     assert (flow.folder / path).exists() == before
     assert (flow.folder / "old.py").read_text() == "old\n"

@@ -33,7 +33,7 @@ async def test_a_command_ends_with_the_time_of_its_turn(make_flow: MakeFlow) -> 
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert [result.ended for result in flow.results] == ["timeout"]
-    assert flow.session.state.pending == ()  # type: ignore[union-attr]
+    assert flow.session.state.pending == ()
 
 
 async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
@@ -47,7 +47,6 @@ async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
     answer = await flow.run("and again")
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert str(answer.reason) == "Session token limit reached: 150."
-    assert flow.session is not None
     session = flow.session.id
     flow.close()
     flow.open(session)
@@ -74,7 +73,6 @@ async def test_a_summary_counts_for_the_session(make_flow: MakeFlow) -> None:
     await flow.run()
     await flow.run("again")
     session = flow.session
-    assert session is not None
     await session.context.compact_now(asked=True)
     _, usage = session_spent(session.journal.records())
     assert usage.input > 7_000

@@ -72,11 +72,9 @@ async def test_the_output_takes_the_place_and_nothing_in_it_is_read_again(
         "Judged.",
     ]
     assert not (flow.folder / "hacked").exists()
-    assert flow.user is not None
     requests = [request for request, _report, _verdict in flow.user.asked]
     assert [one.command for one in requests] == ["cat state.txt", "echo x >> ran; wc -l < ran"]
     assert {one.agent_name for one in requests} == {"/review"}
-    assert flow.session is not None
     kinds = [type(record.body) for record in flow.session.journal.records()]
     assert (kinds.count(Judged), kinds.count(Intent)) == (2, 2)
 
@@ -102,7 +100,6 @@ async def test_the_permissions_that_it_names_are_offered_once(
         offered.append(tuple(question))
         return str(answers[0 if granted else 1])
 
-    assert flow.user is not None
     for _ in range(2):
         given = called(flow, "/review it")
         answer = await session.run(given, approver=flow.user, sink=flow.tell, ask=ask)

@@ -45,7 +45,6 @@ async def test_steps_that_write_apart_are_done_side_by_side_each_with_its_eviden
     assert (answer.text, answer.exit_code) == ("Both.", 0)
     assert (flow.folder / "a" / "x.txt").read_text().strip() == "right a"
     assert (flow.folder / "b" / "x.txt").read_text().strip() == "right b"
-    assert flow.session is not None
     nodes = [
         record.body.update
         for record in flow.session.journal.records()
@@ -56,7 +55,7 @@ async def test_steps_that_write_apart_are_done_side_by_side_each_with_its_eviden
     first_answer = next(n for n, one in enumerate(nodes) if one.agent and "is written" in str(one))
     assert len(set(begun)) == 2
     assert len({one.agent for one in nodes[:first_answer] if one.agent}) == 2
-    steps = flow.session.state.plan.steps  # type: ignore[union-attr]
+    steps = flow.session.state.plan.steps
     proposed = {e.request.id: e.request for e in flow.of(events.ActionProposed)}
     paths = [str(proposed[str(step.evidence[-1].request_id)].arguments["path"]) for step in steps]
     assert [path.rpartition("/")[0].rpartition("/")[2] for path in paths] == ["a", "b"]
@@ -119,7 +118,6 @@ async def test_a_sub_agent_makes_a_plan_of_its_own_in_its_own_history(make_flow:
     answer = await flow.run("Hand it over")
     assert answer.text == "Done."
     assert (flow.folder / "two").exists()
-    assert flow.session is not None
     assert flow.session.state.plan is None
     plans = [
         record.body.update.own_plan

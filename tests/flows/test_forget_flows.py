@@ -34,14 +34,12 @@ class Asked:
 
 
 async def say(flow: Flow, text: str, asked: Asked | None) -> Answer:
-    assert flow.user is not None
     session = flow.session or flow.open()
     return await session.run(UserInput(text), approver=flow.user, sink=flow.tell, ask=asked)
 
 
 def remembered(flow: Flow) -> list[str]:
     session = flow.session or flow.open()
-    assert session.memory is not None
     return [fact.text for fact in session.memory.context.memory.facts()]
 
 
@@ -61,8 +59,6 @@ def told(flow: Flow) -> str:
 async def test_a_plain_sentence_needs_no_model(make_flow: MakeFlow, said: str) -> None:
     flow = make_flow(NO_MODEL, decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(1)
     answer = await say(flow, said, asked)
@@ -81,8 +77,6 @@ async def test_a_plain_sentence_needs_no_model(make_flow: MakeFlow, said: str) -
 async def test_a_plain_sentence_forgets_nothing_when_unattended(make_flow: MakeFlow) -> None:
     flow = make_flow(NO_MODEL, decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     answer = await say(flow, f"forget that {FACT}", None)
     assert answer.exit_code == 3
@@ -99,8 +93,6 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
     said = "I moved house. Please forget everything on our deploying of tangerines, and say done."
     flow = make_flow(wants("deploy tangerines", "Please forget everything"), decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(0)
     answer = await say(flow, said, asked)
@@ -117,8 +109,6 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
 async def test_the_tool_forgets_on_the_users_own_words_only(make_flow: MakeFlow) -> None:
     flow = make_flow(wants("m1", "forget m1"), decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(0)
     await say(flow, "read the notes", asked)

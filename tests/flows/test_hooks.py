@@ -88,7 +88,6 @@ async def test_a_hook_gets_the_input_of_a_command_in_the_shared_names(make_flow:
     own(flow, {"PreToolUse": [hook("cat > seen; pwd > where; echo $CLAUDE_PROJECT_DIR > project")]})
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Done.", 0)
-    assert flow.session is not None
     seen = seen_by_hook(flow)
     assert seen["session_id"] == flow.session.id
     assert seen["hook_event_name"] == "PreToolUse"
@@ -173,7 +172,6 @@ async def test_of_two_hooks_that_disagree_the_stricter_one_counts(make_flow: Mak
     ask = answering({"permissionDecision": "ask", "permissionDecisionReason": "look first"})
     own(flow, {"PreToolUse": [hook(allow), hook(ask)]})
     await flow.run()
-    assert flow.user is not None
     assert "look first" in str(flow.user.asked[0][2].reasons[0])
     flow.close()
     flow = make_flow(script("touch made"), decisions=[])
@@ -189,7 +187,6 @@ async def test_a_hook_of_the_user_allows_what_a_rule_of_theirs_could(make_flow: 
     own(flow, {"PreToolUse": [hook(allow, "Bash")]})
     await flow.run()
     assert (flow.folder / "made").exists()
-    assert flow.session is not None
     judged = [r.body for r in flow.session.journal.records() if isinstance(r.body, Judged)]
     assert judged[0].verdict.kind == "allow"
     assert any(t.matched and t.origin.startswith("hook ") for t in judged[0].verdict.trace)
@@ -201,7 +198,6 @@ async def test_a_hook_never_allows_what_is_dangerous(make_flow: MakeFlow, comman
     (flow.folder / "build").mkdir()
     own(flow, {"PreToolUse": [hook(answering({"permissionDecision": "allow"}))]})
     await flow.run()
-    assert flow.session is not None
     judged = [r.body for r in flow.session.journal.records() if isinstance(r.body, Judged)]
     assert judged[0].verdict.kind != "allow"
     assert (flow.folder / "build").exists()
@@ -237,7 +233,6 @@ async def test_updated_input_is_judged_again_and_told(make_flow: MakeFlow, forge
     own(flow, {"PreToolUse": [hook(answering({"updatedInput": {"command": "rm -rf ."},
                                               "permissionDecision": "allow"}))]})  # fmt: skip
     await flow.run()
-    assert flow.user is not None
     assert [one[0].command for one in flow.user.asked] == ["rm -rf ."]
 
 
@@ -328,7 +323,6 @@ async def test_an_input_is_refused_or_gets_context(make_flow: MakeFlow) -> None:
     answer = await flow.run("my password is hunter2")
     assert (answer.exit_code, answer.stop) == (3, "refused")
     assert "no passwords" in str(answer.reason)
-    assert flow.session is not None
     assert flow.session.state.turn == 0
     assert not any("hunter2" in str(record.body) for record in flow.session.journal.records())
     await flow.run("hello")
@@ -357,7 +351,6 @@ async def test_hooks_at_the_start_run_once_with_their_source(make_flow: MakeFlow
     own(flow, hooks)
     await flow.run("one")
     await flow.run("two")
-    assert flow.session is not None
     assert "Use uv." in flow.shown[0]
     session_id = flow.session.id
     await flow.session.finish("other")
@@ -471,7 +464,6 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     assert (await flow.run()).exit_code == 0
     of_project(flow, refuse)
     assert (await flow.run()).exit_code == 3
-    assert flow.session is not None
     session_id = flow.session.id
     flow.close()
     # Another setting of the file changes nothing; its hooks do.
@@ -568,7 +560,6 @@ async def test_a_hook_keeps_the_history_from_being_compacted(make_flow: MakeFlow
     own(flow, {"PreCompact": [hook("test -e free || { echo note it first >&2; exit 2; }")]})
     for _ in range(2):
         await flow.run("periwinkle " * 2500)
-    assert flow.session is not None
     with pytest.raises(UsageError, match="note it first"):
         await flow.session.context.compact_now(asked=True)
     # Near the window, the turn goes on without a compaction, and the next one asks again.
@@ -685,7 +676,6 @@ async def test_what_a_hook_changes_after_an_action_goes_back_with_it(make_flow: 
     flow = make_flow(script("echo one > a.txt"), decisions=[yes])
     own(flow, {"PostToolUse": [hook("echo formatted > a.txt")]})
     await flow.run()
-    assert flow.session is not None
     assert (flow.folder / "a.txt").read_text() == "formatted\n"
     way = flow.session.undo.latest()
     assert way.kept == ()

@@ -57,8 +57,6 @@ async def judged(
 
 
 def step_of(flow: Flow) -> PlanStep:
-    assert flow.session is not None
-    assert flow.session.state.plan is not None
     return flow.session.state.plan.steps[0]
 
 
@@ -146,7 +144,6 @@ async def test_it_counts_towards_the_budgets_and_is_in_the_journal(make_flow: Ma
     calls = [event.purpose for event in flow.of(events.ModelCalled)]
     assert calls == ["create_plan", "decide_action", "judge", "decide_action"]
     assert answer.usage.calls == 4
-    assert flow.session is not None
     assert flow.session.state.usage == answer.usage
     records = [record.body for record in flow.session.journal.records()]
     nodes = [body.update for body in records if isinstance(body, NodeRan)]
@@ -180,7 +177,7 @@ async def test_a_judged_session_plays_the_same(make_flow: MakeFlow, forge: Forge
     )
     flow, answer, _ = await judged(make_flow, replies)
     assert "[judged]" in answer.not_verified[0]
-    await flow.session.finish()  # type: ignore[union-attr]
+    await flow.session.finish()
     flow.close()
     status, report = replayed(forge, flow)
     assert (status, report["divergence"]) == (0, None)

@@ -128,7 +128,6 @@ async def left_at_the_question(flow: Flow, why: str) -> str:
     running.cancel(why)
     with contextlib.suppress(asyncio.CancelledError):
         await running
-    assert flow.session is not None
     session = flow.session.id
     flow.close()
     return session

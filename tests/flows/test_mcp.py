@@ -35,7 +35,6 @@ def configure(flow: Flow, *arguments: str, **fields: Any) -> Path:
 
 
 async def trust(session: LiveSession, name: str = "demo") -> None:
-    assert session.servers is not None
     server = session.servers.find(name)
     session.servers.trust(server, await session.servers.list_anew(server))
     await session.servers.stop(server)
@@ -74,7 +73,6 @@ async def test_a_tool_is_called_once_after_approval_and_starts_its_server_then(
     answer = await flow.run()
     assert answer.stop == "done"
     assert calls.read_text() == "started\nadd 1 2\n"
-    assert flow.user is not None
     ((request, report, _verdict),) = flow.user.asked
     assert (request.tool, request.effect) == ("mcp__demo__add", "external")
     assert request.command == "demo: add(a=1, b=2)"
@@ -125,13 +123,11 @@ async def test_a_changed_launch_needs_trust_again(make_flow: MakeFlow) -> None:
     await trusted(flow)
     configure(flow, "changed")
     session = flow.open()
-    assert session.servers is not None
     assert session.servers.find("demo").state == "changed"
     assert session.servers.tools() == []
     flow.close()
     configure(flow, env={"DEMO": "1"})
     session = flow.open()
-    assert session.servers is not None
     assert session.servers.find("demo").state == "changed"
 
 
@@ -164,7 +160,6 @@ async def test_a_changed_tool_is_asked_about_with_its_diff(
     again = make_flow(script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
                       decisions=[yes])  # fmt: skip
     session = again.open()
-    assert again.user is not None
     await session.run(UserInput("go"), approver=again.user, sink=again.tell, ask=ask)
     assert "add 1 2" in calls.read_text()
     (lines,) = asked
@@ -184,7 +179,6 @@ async def test_a_call_whose_server_dies_is_unknown_and_not_repeated(make_flow: M
     await flow.run()
     assert calls.read_text().count("pay_and_die") == 1
     assert any("may or may not have been carried out" in text for text in flow.shown)
-    assert flow.user is not None
     _request, _report, verdict = flow.user.asked[1]
     assert any("outcome" in str(reason) for reason in verdict.reasons)
 
@@ -259,7 +253,6 @@ async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:
         asked.append(" ".join(str(one) for one in question))
         return next(said)
 
-    assert flow.user is not None
     await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     assert any("booked 3 for Ada" in text for text in flow.shown)
     assert "The MCP server demo asks: Whose booking is it?" in asked[0]
@@ -283,11 +276,10 @@ async def test_a_permission_covers_calls_of_one_tool(make_flow: MakeFlow) -> Non
     )  # fmt: skip
     calls = await trusted(flow)
     session = flow.open()
-    assert flow.user is not None
     grant = flow.user.decisions[0]
 
     def granting(request: Any) -> Any:
-        _request, report, _verdict = flow.user.asked[-1]  # type: ignore[union-attr]
+        _request, report, _verdict = flow.user.asked[-1]
         (offer,) = session.policy.offers(request, report, str(flow.folder))
         assert str(offer.label) == "calls of mcp__demo__add (demo)"
         session.grant(report, offer)
@@ -340,7 +332,6 @@ async def test_a_session_with_calls_is_replayed_without_its_server(
     calls = await trusted(flow)
     flow.open()
     await flow.run()
-    assert flow.session is not None
     await flow.session.finish()
     flow.close()
     calls.write_text("")

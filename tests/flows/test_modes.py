@@ -18,7 +18,6 @@ async def left_in_auto(make_flow: MakeFlow) -> str:
     """Return the id of a session that a process with `--auto-approve` has worked in."""
     flow = make_flow("replies: [{text: Hello.}]", approval_mode="auto", plan="never")
     await flow.run()
-    assert flow.session is not None
     assert flow.session.modes.approval == "auto"
     found = flow.session.id
     flow.close()
@@ -33,7 +32,6 @@ def plain(make_flow: MakeFlow, script: str = ACT, **flags: object) -> Flow:
 
 
 def notices(flow: Flow) -> str:
-    assert flow.session is not None
     return " ".join(map(str, flow.session.notices))
 
 
@@ -81,7 +79,6 @@ async def test_the_settings_of_the_process_decide(make_flow: MakeFlow) -> None:
 async def test_no_sandbox_and_allow_reads_end_with_their_process(make_flow: MakeFlow) -> None:
     flow = make_flow(ACT, sandbox="off", allow_reads=True)
     await flow.run()
-    assert flow.session is not None
     session_id = flow.session.id
     flow.close()
     later = plain(make_flow)
@@ -113,7 +110,6 @@ async def test_an_approval_does_not_get_past_the_mode_that_was_chosen_at_the_que
     make_flow: MakeFlow,
 ) -> None:
     def switched(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         flow.session.use_mode("plan")
         verdict = flow.session.gate.judge_again(request, Verdict("ask")).verdict
         assert (verdict.kind, only_plans(verdict)) == ("deny", True)

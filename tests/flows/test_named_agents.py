@@ -63,11 +63,9 @@ async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
     answer = await flow.run("hand it over")
     assert answer.text == "The keeper did it."
     assert (flow.folder / "notes.txt").read_text() == "milk\n"
-    assert flow.user is not None
     ((request, _report, _verdict),) = flow.user.asked
     assert (request.agent_name, request.agent_task) == ("keeper", "write milk")
     assert [event.name for event in flow.of(events.AgentStarted)] == ["keeper"]
-    assert flow.session is not None
     spec = delegate_spec(flow.session.context.agents.named)
     assert spec.parameters["properties"]["agent"]["enum"] == ["keeper"]
     assert "- keeper: Keeps notes" in spec.description
@@ -195,7 +193,6 @@ async def test_each_call_has_the_price_of_the_model_that_answered(
     await flow.run(called(flow, "@pro look"))
     await flow.run("hand it over")
     session = flow.session
-    assert session is not None
     others = session.state.others_usage
     assert others[PRO].calls == 2
     dollars = cost_of(PRO, others[PRO])

@@ -59,7 +59,7 @@ async def test_only_the_plan_is_made_and_nothing_runs(make_flow: MakeFlow) -> No
     flow = make_flow(f"replies:{MAKE}{WORK}")
     text = await made(flow)
     assert not flow.results
-    assert plan_from_text(text) == flow.session.state.plan  # type: ignore[union-attr]
+    assert plan_from_text(text) == flow.session.state.plan
     assert "Make a plan with make_plan" in flow.shown[0]
 
 
@@ -74,7 +74,7 @@ replies:
     flow = make_flow(script)
     await made(flow)
     assert "only the plan was wanted" in flow.shown[-1]
-    flow.session.modes.plans.only = False  # type: ignore[union-attr]
+    flow.session.modes.plans.only = False
     assert (await flow.run("go on")).text == "Later."
     assert not (flow.folder / "made").exists()
 
@@ -88,7 +88,7 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     ids = {event.request.id for event in flow.of(events.ActionProposed)}
     assert answer.verified == ("s1 Create: test -e made (exit 0)", "s2 Look: ls (exit 0)")
     assert answer.not_verified == ()
-    steps = flow.session.state.plan.steps  # type: ignore[union-attr]
+    steps = flow.session.state.plan.steps
     assert [step.status for step in steps] == ["done", "done"]
     assert {step.evidence[-1].request_id for step in steps} <= ids
     assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
@@ -123,7 +123,6 @@ async def test_what_a_user_gets_wrong_is_named(make_flow: MakeFlow, text: str, p
     flow = make_flow()
     with pytest.raises(UsageError, match=part):
         edit(flow.open(), text, flow.tell)
-    assert flow.session is not None
     assert flow.session.state.plan is None
 
 
@@ -134,14 +133,12 @@ async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
     answer = await flow.run()
     assert answer.stop == "budget"
     session = flow.session
-    assert session is not None
     assert session.state.plan is not None
     text = plan_as_text(session.state.plan).replace("what: Look", "what: Look well")
     edit(session, text, flow.tell)
     kept = session.id
     flow.close()
     plan = flow.open(kept).state.plan
-    assert plan is not None
     assert (plan.steps[0].status, plan.steps[1].what) == ("done", "Look well")
     assert plan.steps[0].evidence[0].exit_code == 0
 
@@ -153,7 +150,6 @@ async def test_a_bigger_budget_lets_the_open_plan_go_on(make_flow: MakeFlow) -> 
     assert "Done:\n- s1 Create" in first.text
     assert "Left:" in first.text
     session = flow.session
-    assert session is not None
     session.budget.limits = replace(session.budget.limits, steps=50)
     second = await flow.run("Go on.")
     assert (second.text, second.exit_code) == ("Made and seen.", 0)
@@ -178,7 +174,7 @@ replies:
     assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
     assert "Entry 99999 not found" in found[1]
     number = int(found[0].partition(" ")[0].removeprefix("#"))
-    entry = await flow.session.context.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
+    entry = await flow.session.context.tools["recall_history"].run({"entry": number})
     assert entry.text.startswith("execute_command: word-3-21\n1\n2\n")
 
 

@@ -40,7 +40,6 @@ def planning(make_flow: MakeFlow, *replies: dict[str, Any], **more: Any) -> Flow
 
 
 def mode(flow: Flow) -> str:
-    assert flow.session is not None
     return flow.session.modes.approval
 
 
@@ -49,7 +48,6 @@ def acted(flow: Flow) -> bool:
 
 
 def user(flow: Flow) -> User:
-    assert flow.user is not None
     return flow.user
 
 
@@ -116,7 +114,6 @@ async def test_the_check_of_a_step_does_not_run(make_flow: MakeFlow) -> None:
 
 async def test_a_command_edited_into_one_that_writes_is_refused(make_flow: MakeFlow) -> None:
     def edited(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         flow.session.use_mode("plan")
         return change_to("touch acted")(request)
 
@@ -161,7 +158,6 @@ async def test_an_approved_plan_starts_in_ask_mode(make_flow: MakeFlow) -> None:
     assert [request.command for request, _r, _v in user(flow).asked] == ["touch acted"]
     assert (acted(flow), mode(flow), answer.stop) == (True, "manual", "done")
     assert any("The mode is now ask" in str(notice.text) for notice in flow.of(events.Notice))
-    assert flow.session is not None
     assert flow.session.state.mode == "manual"
     assert sum(prompts.text(PLAN_MODE_OVER) in text for text in flow.shown) == 1
 
@@ -187,7 +183,6 @@ async def test_without_a_user_the_plan_is_the_answer(make_flow: MakeFlow) -> Non
 async def test_the_model_is_told_at_the_end_and_only_there(make_flow: MakeFlow) -> None:
     flow = planning(make_flow, DONE, DONE, DONE)
     await flow.run("one")
-    assert flow.session is not None
     flow.session.use_mode("manual")
     await flow.run("two")
     assert sum(prompts.text(PLAN_MODE) in text for text in flow.shown) == 1

@@ -21,24 +21,6 @@ async def test_what_can_be_undone_is_named_as_it_ran(make_flow: MakeFlow) -> Non
     assert session.undo.latest().images[0].what == "touch b"
 
 
-async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: rm -r src notes.txt}, {text: Gone.}]", [yes])
-    (flow.folder / "src").mkdir()
-    (flow.folder / "src" / "a.py").write_text("print()\n")
-    (flow.folder / "notes.txt").write_text("mine\n")
-    session = flow.open()
-    request, report, _ = await _asked(flow)
-    assert [str(line) for line in session.undo.preview(request, report)][-1] == (
-        "Changes in the workspace can be undone with /undo."
-    )
-    assert not (flow.folder / "src").exists()
-    way = session.undo.latest()
-    assert {Path(d.path).name for d in way.changes} >= {"src", "notes.txt"}
-    session.undo.store.restore(way)
-    assert (flow.folder / "src" / "a.py").read_text() == "print()\n"
-    assert (flow.folder / "notes.txt").read_text() == "mine\n"
-
-
 @pytest.mark.parametrize(
     "command",
     [

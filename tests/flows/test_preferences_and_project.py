@@ -35,7 +35,6 @@ def manifests(folder: Path) -> None:
 
 
 def scanned(session: LiveSession) -> ProjectProfile | None:
-    assert session.memory is not None
     session.memory.project.settled()
     return session.memory.context.memory.projects.load()
 
@@ -61,7 +60,6 @@ async def test_what_is_said_holds_from_this_turn_on_and_in_later_sessions(
     assert "preference verbosity: Answer in detail" in flow.shown[-2]
     await flow.run("Do you always answer in Spanish?")
     assert len(notices(flow)) == 2
-    assert session.memory is not None
     assert session.memory.context.memory.facts() == []
     later = make_flow(TALK)
     later.open()
@@ -91,11 +89,9 @@ async def test_the_editor_that_is_preferred_is_opened(make_flow: MakeFlow) -> No
 async def test_a_preference_is_forgotten_by_words(make_flow: MakeFlow) -> None:
     flow = make_flow(TALK)
     session = flow.open()
-    assert session.memory is not None
     memory = session.memory.context.memory
     memory.preferences.set("language", "es")
     request = memory.forgetter.candidates("I prefer answers in Spanish")
-    assert request is not None
     assert [getattr(one, "key", "") for one in request.beside] == ["language"]
     memory.forgetter.carry_out(request)
     assert memory.preferences.all() == {}
@@ -116,14 +112,12 @@ async def test_a_folder_is_scanned_once_it_is_trusted_and_after_a_change(
     repl = Commanded(session, answers=["yes"])
     await repl.type("/trust")
     profile = scanned(session)
-    assert profile is not None
     assert (profile.test_commands, profile.frameworks) == (("make test",), ("Flask",))
     await flow.run("run the tests")
     assert 'project test with: "make test"' in flow.shown[-2]
     (flow.folder / "Makefile").write_text("check:\n\ttrue\n")
     await flow.run("go on")
     profile = scanned(session)
-    assert profile is not None
     assert profile.test_commands == ("make check",)
     await flow.run("go on")
     # The model is told once: in the turn before, where the scan had ended by then.
@@ -142,7 +136,6 @@ async def test_a_new_session_in_a_trusted_folder_scans_by_itself(make_flow: Make
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, walk(flow.folder).files)
     flow.close()
     profile = scanned(make_flow(TALK).open())
-    assert profile is not None
     assert profile.folder == str(resolved(flow.folder))
 
 

@@ -70,7 +70,6 @@ async def test_parallel_commands_are_requested_together_and_asked_one_after_the_
     waiting: list[int] = []
 
     def decide(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         waiting.append(len(flow.session.state.pending))
         return yes(request)
 
@@ -78,7 +77,6 @@ async def test_parallel_commands_are_requested_together_and_asked_one_after_the_
     answer = await cook(flow, COMMANDS)
     assert answer.text == "lint 3 types"
     assert waiting[:2] == [1, 2]
-    assert flow.session is not None
     made = [m.tool_calls for m in flow.session.state.messages if getattr(m, "tool_calls", None)]
     assert [len(calls) for calls in made] == [1, 2, 1]
 
@@ -110,7 +108,6 @@ nodes:
     killed = start(forge, flow, *words, faults="kill:after-intent:2")
     assert killed.wait() == -signal.SIGKILL, killed.said
     flow.open("last")
-    assert flow.session is not None
     begun = len(flow.session.state.unknown)
     answer = await flow.run(None)
     assert answer.stop == "unknown"
@@ -155,7 +152,6 @@ async def test_nodes_share_a_thread_and_the_next_run_continues_it(
     second = make_flow(TALKING, **stored)
     assert (await cook(second, TALK, word="pear")).text == "Apple and pear."
     session = second.session
-    assert session is not None
     store = session.archive.store
     thread = store.find("thread memo")
     assert (thread.turns, thread.folder) == (4, str(second.folder))
@@ -175,7 +171,6 @@ async def test_another_folder_has_another_thread(make_flow: MakeFlow) -> None:
     second.folder = second.folder.parent / "elsewhere"
     second.folder.mkdir()
     await cook(second, TALK, word="pear")
-    assert second.session is not None
     store = second.session.archive.store
     found = [info for info in store.sessions() if info.title == "thread memo"]
     assert [info.turns for info in found] == [2, 2]
@@ -198,7 +193,6 @@ nodes:
     flow = make_flow(script)
     answer = await cook(flow, recipe)
     assert answer.stop == "done", answer.reason
-    assert flow.session is not None
     store = flow.session.archive.store
     journal = store.hold(store.find("thread long").id)
     try:
@@ -214,7 +208,6 @@ async def test_forgetting_reaches_a_thread(make_flow: MakeFlow) -> None:
     flow = make_flow(TALKING)
     await cook(flow, TALK, word="apple")
     session = flow.session
-    assert session is not None
     purged = JournalPurge(session.archive.store, {session.id: session.archive.journal})
     assert purged.purge(["apple"]).removed > 0
     text = "".join(export_parts(session.archive.store, "thread memo", "markdown", str))
@@ -226,7 +219,6 @@ async def test_a_second_run_cannot_use_a_thread_at_the_same_time(
 ) -> None:
     flow = make_flow("replies: [{text: Noted., repeat: forever}]")
     await cook(flow, TALK, word="x")
-    assert flow.session is not None
     store = flow.session.archive.store
     held = store.hold(store.find("thread memo").id)
     try:
@@ -250,7 +242,6 @@ async def test_a_killed_run_leaves_a_whole_thread(make_flow: MakeFlow, forge: Fo
     again = start(forge, flow, *words, model)
     assert again.wait() == 0, again.said
     flow.open()
-    assert flow.session is not None
     store = flow.session.archive.store
     assert store.find("thread memo").turns in (2, 3, 4)
     assert store.condition(store.find("thread memo").id) == "done"

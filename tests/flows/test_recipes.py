@@ -161,7 +161,6 @@ async def test_a_sub_agent_node_acts_through_the_same_approval(make_flow: MakeFl
     flow = make_flow(MAKING, decisions=[yes, yes])
     assert (await cook(flow, ACTING)).text == "kept"
     assert [e.request.agent_task for e in flow.of(events.ActionProposed)] == ["Make a note.", ""]
-    assert flow.session is not None
     assert flow.session.state.agents == {}
     assert flow.shown[1:3] == ["", "Made."]
 
@@ -171,7 +170,6 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
     recipe = "{name: r, nodes: [{id: a, model: one}, {id: b, model: two}]}"
     answer = await cook(flow, recipe)
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert flow.session is not None
     assert flow.session.state.usage.calls == 1
 
 

@@ -44,7 +44,6 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
     assert killed.wait() == -signal.SIGKILL, killed.said
     before = make_flow()
     write_as_before(before.open("last"))
-    assert before.session is not None
     written = stored(before.session)
     assert sum("ask_person" in payload for payload in written) == 3
     before.close()
@@ -57,7 +56,6 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
         assert question == "Which one?"
         return answers[1]
 
-    assert again.user is not None
     answer = await session.run(None, approver=again.user, sink=again.tell, ask=ask)
     assert (answer.exit_code, answer.text) == (0, "You want b.")
     assert again.shown[2] == "The user chose: b"

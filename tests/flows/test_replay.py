@@ -34,7 +34,6 @@ async def recorded(make_flow: MakeFlow) -> Flow:
     (flow.folder / "notes").write_text("remember\n")
     answer = await flow.run("do it")
     assert answer.text == "Done."
-    assert flow.session is not None
     await flow.session.run_shell("echo mine", sink=flow.tell)
     await flow.run("thanks")
     flow.close()
@@ -230,7 +229,6 @@ replies:
 """
     flow = make_flow(script, max_steps=100)
     assert (await flow.run()).text == "Done."
-    assert flow.session is not None
     await flow.session.context.compact_now(asked=True)
     assert (await flow.run("more")).text == "And more."
     compacted = [

@@ -50,7 +50,6 @@ async def test_what_other_tools_act_on_is_shown_and_recorded(
     first, second = told(flow)
     assert "[sandbox: the command changed files that other programs read or run: " in first
     assert ".vscode" not in second
-    assert flow.session is not None
     bodies = [record.body for record in flow.session.journal.records()]
     kept = [body for body in bodies if isinstance(body, Noted) and body.kind == "steering_files"]
     assert len(kept) == 1
@@ -76,7 +75,6 @@ async def test_the_model_is_told_once_that_it_is_in_a_sandbox(
     flow = make_flow(script("python3 -c 1", "python3 -c 2"), sandbox=kind)
     await flow.run()
     assert [IN_A_SANDBOX in text for text in told(flow)] == [True, False]
-    assert flow.session is not None
     session_id = flow.session.id
     flow.close()
     again = make_flow(script("python3 -c 3"), sandbox=kind)
@@ -160,7 +158,6 @@ async def test_in_a_folder_that_the_sandbox_does_not_show_the_user_is_asked(
     commands = [f"touch {folder}/one; cd {folder}", "ls", "ls; cd -", "ls"]
     flow = make_flow(script(*commands), [yes, yes, yes], sandbox="auto", allow_reads=True)
     await flow.run()
-    assert flow.user is not None
     reasons = [[str(reason) for reason in verdict.reasons] for _, _, verdict in flow.user.asked]
     hidden = f"The current folder {folder} is not visible in the sandbox."
     assert [hidden in asked for asked in reasons] == [False, True, True]
@@ -203,7 +200,6 @@ async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: Make
     assert "pytest" in machine
     assert none.count("exit 1]") == 3
     assert "lsof saw what this session's commands run, not the machine" in owners
-    assert flow.session is not None
     intents = [one for one in flow.session.journal.records() if isinstance(one.body, Intent)]
     assert len(intents) == 5
     assert ", exit 1]" in found

@@ -47,7 +47,6 @@ async def meet(paths: list[Path]) -> None:
 
 
 def kinds(flow: Flow, *bodies: type) -> list[tuple[str, str]]:
-    assert flow.session is not None
     found = [one.body for one in flow.session.journal.records() if isinstance(one.body, bodies)]
     names = {call.id: call.command for call in (e.request for e in flow.of(events.ActionProposed))}
     ran = [body for body in found if body.request_id in names]
@@ -113,7 +112,6 @@ async def test_files_written_apart_are_written_at_once_and_undone_one_by_one(
     await asyncio.gather(flow.run(), meet(paths))
     assert (flow.folder / "a").read_text() == "met 0\n"
     session = flow.session
-    assert session is not None
     store, images = session.undo.store, {image.what: image for image in session.undo.images()}
     for name, other, command in (("a", "b", "cat p > a"), ("b", "", "cat q > b")):
         store.restore(store.way_back([images[command]]))
@@ -129,7 +127,6 @@ async def test_what_asks_keeps_its_place_and_a_refusal_leaves_what_only_reads(
     paths = fifos(flow.folder, "p", "q")
     answer, _ = await asyncio.gather(flow.run(), meet(paths))
     assert answer.exit_code == 3
-    assert flow.user is not None
     assert [request.command for request, _, _ in flow.user.asked] == ["touch made"]
     assert not list(flow.folder.glob("[mo]*"))
     assert len(flow.results) == 3
@@ -228,7 +225,6 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
     flow.open("last")
     answer = await flow.run(None)
     assert (answer.stop, answer.exit_code) == ("unknown", 3)
-    assert flow.session is not None
     records = [one.body for one in flow.session.journal.records()]
     intents = [one.command for one in records if isinstance(one, Intent)]
     assert intents[:2] == ["cat p", "cat q; false"]
@@ -261,7 +257,6 @@ async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(
     text = "import sys, pathlib\npathlib.Path('..', sys.argv[1]).write_text('x')\n"
     (flow.folder / "write.py").write_text(text)
     await flow.run()
-    assert flow.user is not None
     assert [request.command for request, *_ in flow.user.asked] == ["python3 write.py two"]
     assert not (flow.folder.parent / "one").exists()
     assert (flow.folder.parent / "two").exists()
@@ -331,7 +326,6 @@ async def test_a_cancelled_turn_knows_nothing_of_the_end_of_a_tool(make_flow: Ma
     answer = await running
     os.close(fd)
     assert answer.exit_code == 130
-    assert flow.session is not None
     records = [one.body for one in flow.session.journal.records()]
     ends = [one.status for one in records if isinstance(one, Outcome)]
     assert ends == ["unknown", "unknown", "cancelled"]

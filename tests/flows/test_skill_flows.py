@@ -94,13 +94,12 @@ async def test_the_files_of_a_skill_are_read_without_a_question_as_they_were(
     secret.write_text("KEY=1\n")
     await flow.run()
     assert any("heliotrope" in text for text in flow.shown)
-    assert flow.user is not None
     assert flow.user.asked == []
-    assert not flow.session.skills.may_read(secret)  # type: ignore[union-attr]  # it is open
+    assert not flow.session.skills.may_read(secret)
     style.write_text("exchanged\n")
-    assert not flow.session.skills.may_read(style)  # type: ignore[union-attr]  # as above
+    assert not flow.session.skills.may_read(style)
     outside = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "config.toml"
-    assert not flow.session.skills.may_read(outside)  # type: ignore[union-attr]  # as above
+    assert not flow.session.skills.may_read(outside)
 
 
 @pytest.mark.usefixtures("home")

@@ -147,14 +147,12 @@ async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) 
     assert (answer.text, answer.exit_code, answer.usage.calls) == ("Mended.", 0, 5)
     assert (flow.folder / "greet.sh").read_text() == "echo hello\n"
     assert [result.text.strip() for result in flow.results] == ["hello"]
-    assert flow.user is not None
     assert [request.tool for request, *_ in flow.user.asked] == ["edit_file", "execute_command"]
     assert agents(flow) == ["Mend greet.sh", "Mend greet.sh"]
     assert flow.shown == ["Mend it", "I hand it over.", "It greets again.", "Mended."]
     (started,) = flow.of(events.AgentStarted)
     assert started.task == "Mend greet.sh"
     assert [e.agent for e in flow.of(events.ToolRan)] == [started.agent, ""]
-    assert flow.session is not None
     assert flow.session.state.agents == {}
     assert flow.session.state.usage.calls == 5
 
@@ -163,7 +161,6 @@ def say(flow: Flow, words: str) -> Callable[[ActionRequest], Decision]:
     """Return a decision that steers the turn and then approves."""
 
     def decide(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         flow.session.steer(words)
         return yes(request)
 
@@ -189,13 +186,11 @@ replies:
 """,
         decisions=[],
     )
-    assert flow.user is not None
     flow.user.decisions += [say(flow, "but softly"), yes]
     answer = await flow.run("Do both")
     assert answer.text == "Both done softly."
     assert flow.shown[2:4] == ["First done softly.", "Second done softly."]
     assert sum("but softly" in text for text in flow.shown) == 1
-    assert flow.session is not None
     assert flow.session.journal.steering.unheard() == ()
     await flow.run("and then?")
     assert sum("but softly" in text for text in flow.shown) == 1
@@ -220,7 +215,6 @@ replies:
 """,
         decisions=[],
     )
-    assert flow.user is not None
     flow.user.decisions.append(say(flow, "but softly"))
     assert (await flow.run("Look round")).text == "Done."
 
@@ -327,7 +321,6 @@ replies:
     assert "echo on; sleep 600 -> on\n[stopped" in first
     assert "touch never -> [not run: the user stopped the turn]" in first
     assert second == "[not run: the user stopped the turn]"
-    assert flow.session is not None
     assert not flow.session.state.agents
     assert not flow.session.state.pending
     assert (await flow.run("and now?")).text == "Then not."
@@ -465,7 +458,7 @@ async def test_each_step_rests_on_the_sub_agent_that_was_given_it(make_flow: Mak
         (flow.folder / name).write_text("secret\n")
     answer = await flow.run("look")
     assert len(answer.verified) == 2
-    steps = flow.session.state.plan.steps  # type: ignore[union-attr]
+    steps = flow.session.state.plan.steps
     rests = [{evidence.request_id for evidence in step.evidence} for step in steps]
     assert [("read_a" in ids, "read_b" in ids) for ids in rests] == [(True, False), (False, True)]
 

@@ -35,7 +35,7 @@ replies:
     assert f"j1 running, {fate}: (echo from-the-job" in shown
     assert "j1 ended, exit 0" in shown
     assert "from-the-job\ndone" in shown
-    assert len(flow.user.asked) == 2  # type: ignore[union-attr]  # a user is there
+    assert len(flow.user.asked) == 2
 
 
 async def test_typing_into_a_job_and_stopping_it_are_asked_about(make_flow: MakeFlow) -> None:
@@ -48,12 +48,12 @@ replies:
 """
     flow = make_flow(script, decisions=[yes, yes, no("let it run")])
     answer = await flow.run()
-    asked = [request for request, _report, _verdict in flow.user.asked]  # type: ignore[union-attr]
+    asked = [request for request, _report, _verdict in flow.user.asked]
     assert [request.effect for request in asked] == ["command", "keystrokes", "keystrokes"]
     assert asked[1].command == "type into j1: 'hello there'"
     assert "sleep 600" in asked[1].purpose
     assert answer.stop == "refused"
-    job = flow.session.executor.jobs()[0]  # type: ignore[union-attr]
+    job = flow.session.executor.jobs()[0]
     assert job.state == "running"
 
 
@@ -121,7 +121,7 @@ replies:
     await flow.run("look at the file")
     assert "Not stored" in "\n".join(flow.shown)
     await flow.run("For later, we deploy on Mondays.")
-    memory = flow.session.memory.context.memory  # type: ignore[union-attr]
+    memory = flow.session.memory.context.memory
     assert [fact.text for fact in memory.facts("pending")] == ["They deploy on Mondays"]
     assert memory.facts("active") == []
     await flow.run("Please remember that I use fish.")
@@ -156,7 +156,6 @@ replies:
     assert said[1] == "89999\n90000"
     assert said[3] == "4000\n[more from line 4001]"
     assert said[5] == "89998:89998\n89999:89999"
-    assert again.user is not None
     assert [one[0].command for one in again.user.asked] == [f"read {elsewhere}"]
     again.close()
     Path(path).unlink()

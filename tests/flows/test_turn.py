@@ -93,14 +93,13 @@ replies:
 async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "echo long", decisions=[change_to("echo short"), yes])
     await flow.run()
-    assert [r.command for r, _, _ in flow.user.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
+    assert [r.command for r, _, _ in flow.user.asked] == ["echo long", "echo short"]
     assert flow.shown[2].startswith("[the user changed the command to: echo short]\nshort")
 
 
 async def test_the_journal_tells_the_whole_story_in_order(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "true", decisions=[yes])
     await flow.run()
-    assert flow.session is not None
     kinds = [type(record.body) for record in flow.session.journal.records()]
     story = [Requested, Judged, Decided, Intent, Outcome]
     start = kinds.index(Requested)
@@ -129,8 +128,7 @@ async def test_a_plan_is_ticked_off_with_evidence(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     answer = await flow.run()
     assert answer.exit_code == 0
-    plan = flow.session.state.plan  # type: ignore[union-attr]
-    assert plan is not None
+    plan = flow.session.state.plan
     assert [step.status for step in plan.steps] == ["done", "done"]
     assert all(step.evidence[0].exit_code == 0 for step in plan.steps)
     assert [c.plan.steps[0].status for c in flow.of(events.PlanChanged)] == [
@@ -205,7 +203,7 @@ async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(
             await asyncio.Event().wait()
             raise AssertionError
 
-    user, flow.user = flow.user, Slow()  # type: ignore[assignment]
+    user, flow.user = flow.user, Slow()
     task = asyncio.ensure_future(flow.run())
     await waiting.wait()
     task.cancel()
@@ -225,7 +223,7 @@ async def test_a_script_that_changed_after_approval_does_not_run(make_flow: Make
             script.write_text("echo evil\n")
             return yes(request)  # type: ignore[arg-type]
 
-    flow.user = Slow()  # type: ignore[assignment]
+    flow.user = Slow()
     flow.flags["approval_mode"] = "manual"
     answer = await flow.run()
     assert "deploy.sh changed after the command was checked" in flow.shown[2]
@@ -285,31 +283,13 @@ async def test_a_question_left_open_is_judged_anew_and_then_held_to(make_flow: M
         async def decide(self, request: object, report: object, verdict: object) -> object:
             raise asyncio.CancelledError(LEFT_OPEN)
 
-    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
+    user, flow.user = flow.user, Leaves()
     with pytest.raises(asyncio.CancelledError):
         await flow.run()
     script.write_text("echo other\n")
     flow.user = user
     answer = await flow.run(None)
     assert (answer.exit_code, flow.results[0].text.strip()) == (0, "other")
-
-
-async def test_edits_are_asked_with_their_diff_and_can_be_undone(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - calls: [{tool: edit_file, arguments: {path: a.txt, old: one, new: two}}]
-  - text: Changed.
-"""
-    flow = make_flow(script, [yes])
-    (flow.folder / "a.txt").write_text("one\n")
-    await flow.run()
-    request, report, _ = flow.user.asked[0]  # type: ignore[union-attr]
-    assert request.detail.endswith("-one\n+two")
-    assert report.label == "workspace_write"
-    assert (flow.folder / "a.txt").read_text() == "two\n"
-    assert flow.session is not None
-    flow.session.undo.store.restore(flow.session.undo.latest())
-    assert (flow.folder / "a.txt").read_text() == "one\n"
 
 
 async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
@@ -333,7 +313,6 @@ replies:
     answer = await flow.run("Never touch prod. Count.")
     assert answer.text == "Done."
     assert any("compacted" in str(e.text) for e in flow.of(events.Notice))
-    assert flow.session is not None
     assert "Never touch prod. Count." in flow.session.state.messages[0].text
 
 
@@ -361,7 +340,6 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: 'true'}, {text: Done.}]", [yes])
     session = flow.open()
-    assert flow.user is not None
     decide, clock = flow.user.decide, session.journal.clock
     late = 0.0
 
