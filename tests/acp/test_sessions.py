@@ -146,33 +146,6 @@ async def test_a_killed_agent_leaves_the_outcome_unknown_and_never_runs_it_again
     assert (editor.work / "runs").read_text() == "once\n"
 
 
-async def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
-    make_editor: MakeEditor,
-) -> None:
-    editor = make_editor("")
-    (editor.work / "AGENTS.md").write_text("Always answer in rhymes.\n")
-    commands = editor.work / ".kogniterm" / "commands"
-    commands.mkdir(parents=True)
-    (commands / "greet.md").write_text("---\ndescription: Greet somebody\n---\nSay hello to $1")
-    async with editing(editor) as user:
-        session = await user.open()
-        await user.say(session, "hello")
-        assert "trust" in user.said()
-        export = user.kogniterm("sessions", "export", session)
-        assert "rhymes" not in export
-        user.answers = ["agree"]
-        await user.say(session, "/trust")
-        assert "AGENTS.md" in user.asked[0].text
-        offered = user.kinds("available_commands_update")[-1]["availableCommands"]
-        assert {"name": "greet", "description": "Greet somebody (project)"}.items() <= next(
-            one for one in offered if one["name"] == "greet"
-        ).items()
-        await user.say(session, "/greet Ann")
-        export = user.kogniterm("sessions", "export", session)
-    assert "rhymes" in export
-    assert "Say hello to Ann" in export
-
-
 async def test_agents_and_skills_of_the_user_are_called_by_name(make_editor: MakeEditor) -> None:
     editor = make_editor('  - {when: {last_contains: "the commit"}, text: "Reviewed well."}')
     folder = editor.home / ".config" / "kogniterm" / "agents"
@@ -257,20 +230,3 @@ async def test_without_a_model_the_editor_is_told_how_to_set_one_up(
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 2
-
-
-async def test_secrets_do_not_reach_the_client_in_updates(make_editor: MakeEditor) -> None:
-    token = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
-    editor = make_editor(
-        '  - {when: {last_contains: "tell"}, run: "echo $TOKEN_FILE; cat token"}',
-        last=f'{{text: "The token is {token} and that is all.", repeat: forever}}',
-    )
-    (editor.work / "token").write_text(f"{token}\x1b]0;title\x07\n")
-    editor.answers = ["approve"]
-    async with editing(editor, "--no-sandbox") as user:
-        await user.say(await user.open(), "tell")
-        shown = json.dumps(user.updates)
-    assert "and that is all." in user.said()
-    assert token not in shown
-    assert "title" not in user.call("echo $TOKEN_FILE; cat token")["text"]
-    assert "\\u001b" not in shown

@@ -32,12 +32,6 @@ def test_show_as_json_is_complete_and_masked(shell: Shell) -> None:
     assert KEY not in result.stdout + result.stderr
 
 
-def test_path_names_the_folders_in_use(shell: Shell) -> None:
-    out = shell.run("config", "path").stdout
-    assert str(shell.config / "config.toml") in out
-    assert str(shell.data / "kogniterm.db") in out
-
-
 def test_path_works_when_the_settings_are_broken(shell: Shell) -> None:
     """The command is needed to find the file to repair."""
     (shell.config / "config.toml").write_text("= broken")
@@ -52,12 +46,6 @@ def test_a_mistake_names_file_and_line(shell: Shell) -> None:
     assert result.stderr == (
         f"kogniterm: {file}, line 2: unknown setting max_step; did you mean max_steps?\n"
     )
-
-
-def test_an_env_file_that_cannot_be_read(shell: Shell) -> None:
-    result = shell.run("--env-file", "missing.env", "config", "show")
-    assert result.returncode == 2
-    assert "missing.env cannot be read: no such file or folder." in result.stderr
 
 
 def test_a_read_only_state_folder_does_not_stop_it(shell: Shell) -> None:
@@ -144,33 +132,6 @@ def test_a_session_keeps_the_prompts_it_began_with(shell: Shell) -> None:
     (shell.project / "prompts" / "system.md").write_text("I am a hostile text. {date}")
     own.write_text("I am the first text. {system} {folder} {date}")
     assert shell.run("run", *model, "hello").stdout.strip() == "first"
-
-
-def test_a_replay_uses_the_prompts_of_the_record(shell: Shell) -> None:
-    folder = shell.config / "prompts"
-    folder.mkdir()
-    own = folder / "create_plan.md"
-    own.write_text("## plan_first\n(First of all, a plan.)\n")
-    script = shell.project / "demo.yaml"
-    script.write_text(
-        "replies:\n"
-        "  - expect: {last_contains: First of all}\n"
-        "    plan: {goal: g, steps: [look]}\n"
-        "  - run: ls\n"
-        "  - calls: [{tool: complete_step, arguments: {step: s1}}]\n"
-        "  - done\n"
-    )
-    result = shell.run(
-        "run", "--model", f"scripted:{script}", "--plan", "always", "-y", "--no-sandbox", "work"
-    )
-    assert result.returncode == 0, result.stderr
-    report = shell.project / "report.jsonl"
-    shell.run("sessions", "report", "last", "--to", str(report))
-    assert "(First of all, a plan.)" in report.read_text()
-    own.unlink()
-    for recorded in ("last", str(report)):
-        replayed = shell.run("replay", recorded, "--json")
-        assert json.loads(replayed.stdout)["divergence"] is None, replayed.stdout
 
 
 def test_a_wrong_prompt_ends_the_start_of_a_session(shell: Shell) -> None:

@@ -44,24 +44,8 @@ def test_version_works_after_other_options(shell: Shell) -> None:
     assert shell.run("--debug", "--version").stdout == VERSION
 
 
-def test_help_names_every_verb_and_option(shell: Shell) -> None:
-    result = shell.run("--help")
-    assert result.returncode == 0
-    for verb in options.VERBS:
-        assert verb.name in result.stdout
-    for option in ("--model", "--plan", "--auto-approve", "--cwd", "--timeout", "--max-steps"):
-        assert option in result.stdout
-
-
 def test_the_verbs_that_start_warm_exist() -> None:
     assert set(warm_client.VERBS) <= {verb.name for verb in options.VERBS}
-
-
-@pytest.mark.parametrize("verb", options.VERBS, ids=lambda verb: verb.name)
-def test_every_verb_explains_itself(shell: Shell, verb: options.Verb) -> None:
-    result = shell.run(verb.name, "--help")
-    assert result.returncode == 0
-    assert f"kogniterm {verb.name}" in result.stdout
 
 
 def test_help_is_translated_to_spanish(shell: Shell) -> None:
@@ -159,12 +143,6 @@ def test_an_empty_value_is_named(shell: Shell, words: list[str], name: str) -> N
     assert f"kogniterm: {name} has an empty value; see kogniterm" in result.stderr
 
 
-@pytest.mark.parametrize("words", [[""], ["  "], ["run", ""], ["-p", " "]])
-def test_an_empty_task_is_told(shell: Shell, words: list[str]) -> None:
-    result = shell.run(*words)
-    assert result.stderr == "kogniterm: The task is empty; describe what to do.\n"
-
-
 def test_words_may_stand_on_both_sides_of_an_option(shell: Shell) -> None:
     model = shell.script("replies: [{when: {last_contains: greet me}, text: Hello.}]")
     assert shell.run("run", "greet", "--model", model, "me").stdout == "Hello.\n"
@@ -186,12 +164,6 @@ def test_words_may_stand_on_both_sides_of_an_option(shell: Shell) -> None:
 def test_the_light_path_loads_no_third_party_package(shell: Shell, words: list[str]) -> None:
     result = shell.run(*words, command=(sys.executable, "-c", LOADED))
     assert result.stdout == "[]\n"
-
-
-def test_an_unknown_verb_suggests_the_nearest(shell: Shell) -> None:
-    result = shell.run("modles")
-    assert result.returncode == 2
-    assert result.stderr == "kogniterm: Unknown command modles. Did you mean models?\n"
 
 
 def test_a_task_without_a_terminal_is_told_how(shell: Shell) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from kogniterm.cli.argument_parser import Parser
@@ -22,7 +21,6 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from tests.cli.conftest import Shell
 from tests.support.conversation import command_turn, write
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
@@ -241,31 +239,6 @@ def test_lessons_go_with_their_session_and_the_receipt_says_so(user: User) -> No
             assert b"xylophone" not in file.read_bytes(), file
 
 
-def test_a_user_is_asked_and_may_say_no(user: User) -> None:
-    user.run("add", "The", "cat", "is", "Biscuit")
-    child = pexpect.spawn(
-        str(KOGNITERM),
-        ["memory", "forget", "biscuit"],
-        env={**user.environ, "TERM": "xterm"},
-        cwd=str(user.project),
-        encoding="utf-8",
-        timeout=120,
-    )
-    child.expect("The cat is Biscuit")
-    child.expect(r"\[y/N\]")
-    child.sendline("n")
-    child.expect(pexpect.EOF)
-    child.wait()  # `close` would hang up on a program that has not quite ended
-    child.close()
-    assert child.exitstatus == 2
-    assert len(user.json("list")) == 1
-
-
-def test_switched_off_it_takes_nothing_in(user: User) -> None:
-    user.run("add", "Something", code=2, KOGNITERM_MEMORY="off")
-    assert user.json("list") == []
-
-
 @pytest.mark.parametrize(
     "words", [("show", "m99"), ("show", "x"), ("edit", "m1", " "), ("add", " ")]
 )
@@ -305,26 +278,6 @@ def test_lessons_are_listed_shown_edited_and_forgotten(user: User) -> None:
     assert "quetzal" not in (user.project / "all.jsonl").read_text()
     user.run("show", "l1", code=2)
     assert "Lesson l1 not found" in user.errors
-
-
-def test_a_run_leaves_its_words_to_be_read_later_and_asks_no_model(shell: Shell) -> None:
-    fact = {
-        "text": "The user prefers tabs to spaces.",
-        "category": "preference",
-        "confidence": 0.95,
-        "scope": "everywhere",
-        "quote": "I prefer tabs to spaces",
-        "relation": "other",
-    }
-    found = json.dumps(
-        {"when": {"purpose": "extract_facts"}, "text": json.dumps({"facts": [fact]})}
-    )
-    script = shell.project / "asked.yaml"
-    script.write_text(f"replies:\n- Understood.\n- {found}\n")
-    said = "I prefer tabs to spaces in all my code."
-    result = shell.run("run", "--model", f"scripted:{script}", said)
-    assert result.returncode == 0, result.stderr
-    assert "prefers tabs" not in shell.run("memory", "list").stdout
 
 
 def test_with_memory_off_nothing_is_added_or_set(user: User) -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.approval import load_rules
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.verbs import policy
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.services.policy_service import rules_of
-from tests.support.language import in_spanish
 
 
 def _parse(*words: str) -> argparse.Namespace:
@@ -50,14 +48,6 @@ def test_test_as_json_lists_the_differences(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_the_rules_origins_are_told_in_spanish(capsys: pytest.CaptureFixture[str]) -> None:
-    with in_spanish():
-        assert policy.run(_parse("check", "make")) == 0
-    shown = capsys.readouterr().out
-    assert "\n     límites fijos: " in shown
-    assert "[preguntar] " in shown
-
-
 def test_check_shows_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert policy.run(_parse("check", "ls\u200b")) == 0
     shown = capsys.readouterr().out
@@ -76,18 +66,6 @@ def test_test_shows_what_would_differ(capsys: pytest.CaptureFixture[str]) -> Non
     assert "ask => deny  rm -rf /" in shown
     assert "  ls\n" not in shown
     assert policy.run(_parse("test"), history=[("ls", "/w", "ask")]) == 0
-
-
-def test_differences_follow_the_rules() -> None:
-    rules = load_rules("[[rule]]\ndecision='allow'\nprogram='make'\n", origin="x")
-    found = list(
-        policy.differences(
-            [("make", "/w", "ask")],
-            applying_in=lambda folder: (rules, ()),
-            mode="manual",
-        )
-    )
-    assert [(d.before, d.now) for d in found] == [("ask", "allow")]
 
 
 def test_broken_files_are_told_with_their_line(tmp_path: Path) -> None:

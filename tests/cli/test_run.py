@@ -93,19 +93,6 @@ def test_json_is_one_object(shell: Shell) -> None:
     assert final["usage"]["calls"] == 2
 
 
-def test_stream_json_is_an_event_a_line(shell: Shell) -> None:
-    result = shell.run(
-        "run", "greet", "--model", shell.script(GREET), *AUTO, "--output", "stream-json"
-    )
-    items = [json.loads(line) for line in result.stdout.splitlines()]
-    kinds = [item["type"] for item in items]
-    assert kinds[0] == "turn_started"
-    assert kinds[-2:] == ["turn_ended", "result"]
-    assert kinds.index("action_proposed") < kinds.index("command_started")
-    output = "".join(item["text"] for item in items if item["type"] == "command_output")
-    assert "greetings-42" in output
-
-
 def test_standard_input_is_the_task_or_its_data(shell: Shell) -> None:
     seen = """
 replies:
@@ -127,18 +114,6 @@ def test_the_folder_is_the_one_given(shell: Shell) -> None:
     assert result.returncode == 0
 
 
-def test_a_session_can_be_gone_on_with(shell: Shell) -> None:
-    model = shell.script("replies:\n  - text: first answer\n")
-    first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
-    again = shell.script(
-        "replies:\n  - expect: {any_contains: first answer}\n    text: I remember\n"
-    )
-    for words in (["--resume", first["session_id"]], ["--continue"]):
-        result = shell.run("run", "two", "--model", again, "--output", "json", *words)
-        final = result_of(result.stdout)
-        assert (final["answer"], final["session_id"]) == ("I remember", first["session_id"])
-
-
 # --- exit statuses ---------------------------------------------------------------------------
 
 
@@ -158,15 +133,6 @@ def test_a_budget_of_steps_is_status_4(shell: Shell) -> None:
     assert result.returncode == 4, result.stderr
     assert "kogniterm: Model call limit reached: 2." in result.stderr
     assert "Completed work is kept. Raise the limit with --max-steps, or with" in result.stderr
-
-
-def test_a_failing_model_is_status_5(shell: Shell) -> None:
-    model = shell.script("replies:\n  - error: auth\n    message: the key was not accepted\n")
-    result = shell.run("run", "x", "--model", model, *AUTO, "--output", "json")
-    assert result.returncode == 5
-    final = result_of(result.stdout)
-    assert final["stop"] == "model_failed"
-    assert final["reason"]
 
 
 def test_a_database_out_of_reach_is_told_apart_from_a_failed_task(shell: Shell) -> None:
@@ -240,20 +206,6 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert result.stderr.startswith("kogniterm: ")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
-
-
-def test_in_json_a_task_that_cannot_start_still_prints_its_result(shell: Shell) -> None:
-    result = shell.run("run", "", "--output", "json")
-    final = result_of(result.stdout)
-    assert (result.returncode, final["exit_code"]) == (2, 2)
-    assert final["reason"].startswith("The task is empty")
-
-
-def test_a_script_with_an_error_names_the_line(shell: Shell) -> None:
-    model = shell.script("replies:\n  - text: a\n  - txet: b\n")
-    result = shell.run("run", "x", "--model", model)
-    assert result.returncode == 2
-    assert "script.yaml:3: " in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pexpect
 import pexpect.fdpexpect
 import pytest
 
-from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.cli.conftest import PATIENCE, Shell
 
 SCRIPT = """
 replies:
@@ -75,20 +75,6 @@ def start(
     return User(user, started.wait)
 
 
-def start_line(shell: Shell, line: str) -> User:
-    """Run a shell command line on a terminal, in its own process, without the forge."""
-    child = pexpect.spawn(
-        "/bin/sh",
-        ["-c", line],
-        env=shell.environ | {"TERM": "xterm-256color"},
-        cwd=str(shell.project),
-        dimensions=(ROWS, COLUMNS),
-        encoding="utf-8",
-        timeout=PATIENCE,
-    )
-    return User(child, child.wait)
-
-
 @pytest.fixture
 def model(shell: Shell) -> str:
     return shell.script(SCRIPT)
@@ -104,36 +90,6 @@ def test_an_approved_command_runs(shell: Shell, model: str, term: str) -> None:
     user.sees("All done here.")
     assert user.ended() == 0
     assert (shell.project / "witness").read_text() == "made-42\n"
-
-
-def test_a_rejected_command_does_not_run_and_the_model_hears_why(shell: Shell) -> None:
-    model = shell.script(
-        "replies:\n"
-        "  - run: touch witness\n"
-        "  - expect: {any_contains: use another name}\n"
-        "    text: I understand.\n"
-    )
-    user = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    user.sees(QUESTION)
-    user.says("n")
-    user.sees("Reason for the model")
-    user.says("use another name")
-    user.sees("I understand.")
-    assert user.ended() == 3
-    assert not (shell.project / "witness").exists()
-
-
-def test_an_edited_command_runs_as_edited(shell: Shell, model: str) -> None:
-    user = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    user.sees(QUESTION)
-    user.says("e")
-    user.sees("New command:")
-    user.says("echo changed > witness")
-    user.sees(QUESTION)
-    user.says("y")
-    user.sees("All done here.")
-    assert user.ended() == 0
-    assert (shell.project / "witness").read_text() == "changed\n"
 
 
 def test_what_is_typed_ahead_answers_no_question(shell: Shell, model: str) -> None:
@@ -153,29 +109,6 @@ def test_ctrl_c_at_the_question_stops_the_run(shell: Shell, model: str) -> None:
     user.presses("\x03")
     assert user.ended() == 130
     assert not (shell.project / "witness").exists()
-
-
-def test_with_data_piped_in_the_terminal_is_asked(shell: Shell, model: str) -> None:
-    line = f"echo data | {KOGNITERM} run 'make it' --model {model} --plan never"
-    user = start_line(shell, line)
-    user.sees(QUESTION)
-    user.says("y")
-    assert user.ended() == 0
-    assert (shell.project / "witness").exists()
-
-
-def test_the_answer_can_be_sent_to_a_file(shell: Shell, model: str) -> None:
-    answer = shell.project / "answer"
-    words = ("run", "make it", "--model", model, "--plan", "never", "--auto-approve")
-    user = start(shell, *words, "--no-sandbox", out=answer)
-    assert user.ended() == 0
-    assert answer.read_text() == "All done here.\n"
-
-
-def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> None:
-    words = ("run", "make it", "--model", model, "--plan", "never")
-    user = start(shell, *words, stdin=Path(os.devnull))
-    assert user.ended() == 3
 
 
 ASKING = """
@@ -210,15 +143,3 @@ def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: s
     user.sees("No answer.")
     user.sees("All done here.")
     assert user.ended() == 0
-
-
-def test_when_unattended_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
-    model = shell.script(
-        "replies:\n"
-        '  - calls: [{tool: ask_user, arguments: {question: "Which one?"}}]\n'
-        "  - text: It must be known which one.\n"
-    )
-    result = shell.run("run", "go", "--model", model, "--plan", "never")
-    assert result.returncode == 3
-    assert result.stdout == "It must be known which one.\n"
-    assert "No user was available to answer: Which one?" in result.stderr

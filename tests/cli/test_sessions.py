@@ -123,16 +123,6 @@ def test_a_file_that_is_no_session(shell: Shell, tmp_path: Path, content: bytes)
     assert result.stderr.count("\n") == 1
 
 
-def test_a_bug_report_is_one_file_that_can_be_imported(
-    shell: Shell, session: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "report.jsonl"
-    ran(shell.run("sessions", "report", session, "--to", str(file)))
-    assert "kogniterm.report" in file.read_text()
-    ran(shell.run("sessions", "import", str(file), "--as-new"))
-    assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 2
-
-
 def test_export_to_a_device_or_a_pipe_writes_to_it(
     shell: Shell, session: str, tmp_path: Path
 ) -> None:
@@ -157,22 +147,6 @@ def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> Non
     assert result.stderr == f"kogniterm: {told}\n"
     result = shell.run("sessions", "export", session, "--to", str(shell.home))
     assert (result.returncode, "it is a folder" in result.stderr) == (2, True)
-
-
-def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
-    shown = ran(shell.run("audit", "show", session))
-    assert "$ ls | wc -l" in shown
-    assert "approved by your rules" in shown
-    entries = json.loads(ran(shell.run("audit", "show", session, "--json")))
-    assert [entry["exit_code"] for entry in entries] == [0, 0]
-    assert "all as they were written" in ran(shell.run("audit", "verify"))
-    store = store_of(shell)
-    store.database.execute("UPDATE records SET payload = replace(payload, 'wc', 'xx')")
-    store.close()
-    assert "record 3 is broken" in ran(shell.run("audit", "verify", session), 1)
-    (report,) = json.loads(ran(shell.run("audit", "verify", "--json"), 1))
-    assert report["broken"] == 3
-    assert "record 3 is broken" in shell.run("storage", "check").stderr
 
 
 def test_storage_copies_and_compares(shell: Shell, session: str, tmp_path: Path) -> None:
@@ -235,20 +209,6 @@ def test_resuming_needs_a_session_and_a_terminal(shell: Shell, session: str) -> 
     assert "Session nothing not found" in shell.run("resume", "nothing").stderr
     assert shell.run("resume").returncode == 2
     assert "terminal" in shell.run("resume", "last").stderr
-
-
-def test_rules_are_tried_out_on_the_commands_of_earlier_sessions(shell: Shell) -> None:
-    model = shell.script("replies: [{run: echo hi}, {run: ls}, {text: Done.}]")
-    task = ("run", "--no-sandbox", "-y", "--model", model, "go")
-    assert shell.run(*task).returncode == 0
-    same = shell.run("policy", "test", "--mode", "auto")
-    assert "Nothing would have been decided differently." in same.stdout
-    rules = shell.home / "rules.toml"
-    rules.write_text('[[rule]]\nprogram = "echo"\ndecision = "deny"\n')
-    changed = shell.run("policy", "test", "--mode", "auto", "--file", str(rules))
-    assert changed.returncode == 1
-    assert "allow => deny  echo hi" in changed.stdout
-    assert "ls" not in changed.stdout
 
 
 def test_the_rules_of_a_folder_are_tried_out_once_it_is_trusted(shell: Shell) -> None:

@@ -380,15 +380,6 @@ def test_tools_are_listed_and_wrong_names_answered(
     assert "tools_off" in user.flat
 
 
-def test_a_run_offers_permissions(user: Typist) -> None:
-    command = "{run: touch made.txt}"
-    model = user.script(f"replies: [{command}, {command}, {command}, {{text: Done.}}]")
-    answers = [("touch made.txt", "a\n"), ("do not ask again in this session for:", "1\n")]
-    assert user.type("run", "--no-sandbox", "--model", model, "go", answers=answers) == 0
-    assert user.shown.count("$ touch made.txt") > 3  # of the question, and of three commands
-    assert (user.project / "made.txt").exists()
-
-
 def test_edits_of_the_workspace_can_be_allowed_for_the_session(user: Typist) -> None:
     paths = ("one.txt", "two.txt", ".git/hooks/pre-commit")
     calls = [

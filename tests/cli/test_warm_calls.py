@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -320,24 +319,6 @@ def test_who_misuses_the_socket_gets_nothing_and_stops_nobody(warm: Warm) -> Non
         assert one.recv(10)[:1] in (b"", b"-")
         one.close()
     until(lambda: not children(warm.server))
-
-
-def test_many_calls_at_once_all_end_well(warm: Warm) -> None:
-    done: list[bytes] = []
-
-    def call() -> None:
-        words = [KOGNITERM, "run", "--model", "scripted:missing.yaml", "hi"]
-        done.append(
-            subprocess.run(words, env=warm.environ, capture_output=True, check=False).stderr
-        )
-
-    threads = [threading.Thread(target=call) for _ in range(40)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert len(done) == 40
-    assert all(b"missing.yaml" in one for one in done)
 
 
 def test_folders_and_sockets_of_others_are_not_used(warm: Warm, tmp_path: Path) -> None:

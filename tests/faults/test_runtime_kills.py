@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 from collections import Counter
 from dataclasses import dataclass, field
@@ -24,10 +23,9 @@ from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnEnded
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
-from tests.support.forge import Forge, Started, until
+from tests.support.forge import Forge, Started
 
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
-RANDOM_KILLS = 220 if ALL else 15
 POINTS = [f"{when}-{kind}" for kind in KINDS for when in ("before", "written", "after")]
 PASSED = [point for point in POINTS if not point.endswith(("compacted", "note"))]
 """Fault points that every round reaches: no round compacts the history or changes the mode."""
@@ -194,28 +192,3 @@ def test_no_kill_at_any_point_repeats_or_loses_anything(forge: Forge, tmp_path: 
     assert missed == []
     assert session.told > len(EVERY_POINT)
     assert session.unknown > 0  # `after-intent` falls between an intent and its outcome
-
-
-def test_no_kill_at_a_random_moment_repeats_or_loses_anything(forge: Forge, tmp_path: Path) -> None:
-    session, chance = Session(forge, tmp_path), random.Random(5)
-    killed = 0
-    for _ in range(RANDOM_KILLS):
-        passed = chance.randrange(1, 60)
-        task = not session.state().open_turn or chance.random() < 0.5
-        if chance.random() < 0.5:
-            started = session.begin(f"kill:*:{passed}", task=task)
-        else:
-            started = session.begin(task=task)
-            told = chance.randrange(0, 30)
-            until(lambda s=started, n=told: len(events_of(s)) > n or is_over(s))
-            started.send(signal.SIGKILL)
-        killed += started.wait() == -signal.SIGKILL
-        session.check(started)
-    settle(session)
-    assert session.wrong == []
-    assert killed  # how many hit a running program depends on the machine
-
-
-def is_over(started: Started) -> bool:
-    """Return whether the program reported its end, or has ended."""
-    return '"turn_ended"' in started.out.read_text() or started.gone

@@ -72,9 +72,11 @@ class Flow:
     environ: dict[str, str]
     flags: dict[str, object]
     events: list[Any] = field(default_factory=list)
-    user: User | None = None
+    user: Any = None
+    """The `User` who answers, or None."""
     at_limit: AtLimit | None = None
-    session: LiveSession | None = None
+    session: Any = None
+    """The open session, or None."""
     at_prompt: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -120,7 +122,6 @@ class Flow:
     @property
     def shown(self) -> list[str]:
         """The text of every message that the model received."""
-        assert self.session is not None
         return [message.text for message in self.session.state.messages]
 
 

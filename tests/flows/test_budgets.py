@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kogniterm.runtime.budgets import session_spent
-from kogniterm.types import ActionRequest, Decision, events
-from tests.flows.conftest import Flow, MakeFlow, yes
-
-GO_ON = "replies: [{run: 'echo 1'}, {run: 'echo 2'}, {run: 'echo 3'}, {text: Done.}]"
+from kogniterm.types import events
+from tests.flows.conftest import Flow, MakeFlow
 
 
 @dataclass
@@ -35,36 +33,7 @@ async def test_a_command_ends_with_the_time_of_its_turn(make_flow: MakeFlow) -> 
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert [result.ended for result in flow.results] == ["timeout"]
-    assert flow.session.state.pending == ()  # type: ignore[union-attr]
-
-
-async def test_a_model_that_does_not_answer_ends_with_the_time_of_its_turn(
-    make_flow: MakeFlow,
-) -> None:
-    script = "delays: true\nreplies: [{run: 'true'}, {text: Late., delay: 987}]"
-    flow = make_flow(script, max_seconds=2)
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert "Time limit reached: 2" in str(answer.reason)
-
-
-async def test_a_budget_can_be_raised_while_the_turn_runs(make_flow: MakeFlow) -> None:
-    def raise_it(request: ActionRequest) -> Decision:
-        assert flow.session is not None
-        flow.session.budget.limits = replace(flow.session.budget.limits, steps=9)
-        return yes(request)
-
-    flow = make_flow(GO_ON, decisions=[yes, raise_it, yes], max_steps=2)
-    assert (await flow.run()).text == "Done."
-
-
-async def test_how_far_the_budgets_are_used_is_told(make_flow: MakeFlow) -> None:
-    flow = make_flow(GO_ON, max_steps=9, max_tokens=100_000)
-    answer = await flow.run()
-    last = flow.of(events.BudgetUsed)[-1].budgets
-    assert last["steps"] == (4, 9)
-    assert last["tokens"] == (answer.usage.input + answer.usage.output, 100_000)
-    assert set(last) == {"steps", "tokens"}
+    assert flow.session.state.pending == ()
 
 
 async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
@@ -78,7 +47,6 @@ async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
     answer = await flow.run("and again")
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert str(answer.reason) == "Session token limit reached: 150."
-    assert flow.session is not None
     session = flow.session.id
     flow.close()
     flow.open(session)
@@ -105,20 +73,7 @@ async def test_a_summary_counts_for_the_session(make_flow: MakeFlow) -> None:
     await flow.run()
     await flow.run("again")
     session = flow.session
-    assert session is not None
     await session.context.compact_now(asked=True)
     _, usage = session_spent(session.journal.records())
     assert usage.input > 7_000
     assert usage == session.state.usage
-
-
-async def test_a_session_adds_up_its_turns(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: 'echo 1'}, {text: a}, {run: 'echo 22'}, {text: b}]")
-    first, second = await flow.run(), await flow.run("again")
-    assert flow.session is not None
-    spent, usage = session_spent(flow.session.journal.records())
-    assert usage == first.usage + second.usage
-    assert spent["steps"] == 4
-    assert spent["seconds"] >= 0
-    turn = flow.session.budget.spent()
-    assert turn["steps"] == 2

@@ -50,7 +50,6 @@ class Disk:
     def bodies(self) -> list[Any]:
         """Return the bodies of the records on disk, oldest first."""
         assert self.flow is not None
-        assert self.flow.session is not None
         records = self.flow.session.journal.records()
         return [record.body for record in records if record.seq <= self.reached]
 
@@ -189,7 +188,6 @@ async def test_the_question_at_a_limit_and_its_answer_are_on_disk(
     watch(flow, disk, seen)
     await flow.run()
     assert notes == [[None], [None, choice]]
-    assert flow.session is not None
     session_id = flow.session.id
     flow.close()
     assert flow.open(session_id).state.limit is None

@@ -34,14 +34,12 @@ class Asked:
 
 
 async def say(flow: Flow, text: str, asked: Asked | None) -> Answer:
-    assert flow.user is not None
     session = flow.session or flow.open()
     return await session.run(UserInput(text), approver=flow.user, sink=flow.tell, ask=asked)
 
 
 def remembered(flow: Flow) -> list[str]:
     session = flow.session or flow.open()
-    assert session.memory is not None
     return [fact.text for fact in session.memory.context.memory.facts()]
 
 
@@ -61,8 +59,6 @@ def told(flow: Flow) -> str:
 async def test_a_plain_sentence_needs_no_model(make_flow: MakeFlow, said: str) -> None:
     flow = make_flow(NO_MODEL, decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(1)
     answer = await say(flow, said, asked)
@@ -81,22 +77,11 @@ async def test_a_plain_sentence_needs_no_model(make_flow: MakeFlow, said: str) -
 async def test_a_plain_sentence_forgets_nothing_when_unattended(make_flow: MakeFlow) -> None:
     flow = make_flow(NO_MODEL, decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     answer = await say(flow, f"forget that {FACT}", None)
     assert answer.exit_code == 3
     assert "kogniterm memory forget m1 --yes" in str(answer.reason)
     assert remembered(flow) == [FACT]
-
-
-async def test_a_sentence_about_no_fact_goes_to_the_model(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: It is as if it had never been.}]", decisions=[])
-    flow.open()
-    asked = Asked(0)
-    answer = await say(flow, "Forget about the pandas of yesterday", asked)
-    assert answer.text == "It is as if it had never been."
-    assert asked.questions == []
 
 
 def wants(what: str, quote: str) -> str:
@@ -108,8 +93,6 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
     said = "I moved house. Please forget everything on our deploying of tangerines, and say done."
     flow = make_flow(wants("deploy tangerines", "Please forget everything"), decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(0)
     answer = await say(flow, said, asked)
@@ -126,36 +109,12 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
 async def test_the_tool_forgets_on_the_users_own_words_only(make_flow: MakeFlow) -> None:
     flow = make_flow(wants("m1", "forget m1"), decisions=[])
     flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.memory.context.memory.add(FACT)
     asked = Asked(0)
     await say(flow, "read the notes", asked)
     assert asked.questions == []
     assert remembered(flow) == [FACT]
     assert "Only the user can ask to forget" in "\n".join(flow.shown)
-
-
-async def test_what_may_be_a_task_is_one(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: The cache is empty.}]", decisions=[])
-    flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
-    flow.session.memory.context.memory.add("the cache is kept on heron")
-    asked = Asked(0)
-    answer = await say(flow, "forget the cache", asked)
-    assert (answer.text, asked.questions) == ("The cache is empty.", [])
-
-
-async def test_a_task_that_goes_on_is_not_asked_about(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Built.}]", decisions=[])
-    flow.open()
-    assert flow.session is not None
-    assert flow.session.memory is not None
-    flow.session.memory.context.memory.add("the cache is kept on heron, rebuild on Fridays")
-    asked = Asked(0)
-    answer = await say(flow, "forget the cache and rebuild", asked)
-    assert (answer.text, asked.questions) == ("Built.", [])
 
 
 async def test_everything_about_a_word_needs_no_fact_and_no_model(make_flow: MakeFlow) -> None:

@@ -30,18 +30,6 @@ def run(command: str) -> tuple[str, dict[str, str]]:
     return "execute_command", {"command": command, "purpose": "Look"}
 
 
-async def test_a_turn_streams_acts_and_answers(gemini: Flow, fake_gemini: FakeGemini) -> None:
-    fake_gemini.call(run("echo hello"))
-    fake_gemini.say("It says ", "hello.")
-    answer = await gemini.run("what does it say?")
-    assert answer.text == "It says hello."
-    assert [e.text for e in gemini.of(events.AnswerDelta)][-2:] == ["It says ", "hello."]
-    assert answer.usage.calls == 2
-    assert answer.usage.input > 0
-    result = fake_gemini.requests[1].contents[-1]["parts"][0]["functionResponse"]
-    assert "hello" in str(result["response"])
-
-
 async def test_every_request_begins_with_the_one_before(
     gemini: Flow, fake_gemini: FakeGemini
 ) -> None:
@@ -82,34 +70,6 @@ async def test_a_cut_stream_runs_nothing_and_is_tried_again_in_view(
     assert not gemini.results
     (retried,) = gemini.of(events.ModelRetried)
     assert retried.attempt == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "words"), [(400, ""), (403, ""), (404, ""), (429, ""), (500, ""), (503, "")]
-)
-async def test_a_failing_provider_is_one_clear_sentence(
-    gemini: Flow, fake_gemini: FakeGemini, status: int, words: str
-) -> None:
-    for _ in range(3):
-        fake_gemini.fail(status, retry_after=0)
-    answer = await gemini.run("go")
-    assert (answer.stop, answer.exit_code) == ("model_failed", 5)
-    assert answer.reason is not None
-    text = str(answer.reason)
-    assert "Traceback" not in text
-    assert "a-key-of-the-person" not in text
-    assert len(text) < 400
-
-
-async def test_the_key_reaches_no_child_and_no_file(
-    gemini: Flow, fake_gemini: FakeGemini, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    gemini.environ["GOOGLE_API_KEY"] = "a-key-of-the-person"
-    fake_gemini.call(run("env; echo $GOOGLE_API_KEY"))
-    fake_gemini.say("Done.")
-    await gemini.run("show the environment")
-    assert "a-key-of-the-person" not in gemini.results[0].text
-    assert "a-key-of-the-person" not in str(fake_gemini.requests[1].body)
 
 
 async def test_the_window_of_the_example_settings_works(
@@ -155,7 +115,6 @@ async def test_the_web_is_searched_by_gemini_and_counted_with_the_turn(
     assert "sk-ant-api03" not in result
     assert answer.usage.calls == 3
     assert answer.usage.input == 11 + 40 + 11
-    assert gemini.session is not None
     assert gemini.session.state.usage == answer.usage
     spent, usage = session_spent(gemini.session.journal.records())
     assert (spent["tokens"], usage) == (answer.usage.input + answer.usage.output, answer.usage)

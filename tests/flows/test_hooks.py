@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from kogniterm.errors import SettingsError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import command_input
-from kogniterm.runtime.extensions.hooks.hook_service import past_runs
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged
-from kogniterm.types import UserInput, events
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -89,7 +88,6 @@ async def test_a_hook_gets_the_input_of_a_command_in_the_shared_names(make_flow:
     own(flow, {"PreToolUse": [hook("cat > seen; pwd > where; echo $CLAUDE_PROJECT_DIR > project")]})
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Done.", 0)
-    assert flow.session is not None
     seen = seen_by_hook(flow)
     assert seen["session_id"] == flow.session.id
     assert seen["hook_event_name"] == "PreToolUse"
@@ -142,32 +140,6 @@ async def test_a_hook_that_refuses_or_fails_keeps_the_command_from_running(
     assert any(reason in text for text in flow.shown)
 
 
-async def test_a_hook_that_hangs_refuses_after_its_limit(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("touch made"))
-    own(flow, {"PreToolUse": [hook("sleep 300 & sleep 300", timeout=1)]})
-    answer = await flow.run()
-    assert not (flow.folder / "made").exists()
-    assert "longer than 1 s" in str(answer.reason)
-    assert "/hooks off PreToolUse" in str(answer.reason)
-
-
-async def test_a_matcher_selects_tools_by_their_whole_name(make_flow: MakeFlow) -> None:
-    flow = make_flow("""
-replies:
-  - calls: [{tool: write_file, arguments: {path: made, content: x}}]
-  - {run: echo hi}
-  - {text: Done.}
-""")
-    own(flow, {"PreToolUse": [hook("exit 2", "Writ|Bas"), hook("cat >> seen", "Edit|Write")]})
-    answer = await flow.run()
-    assert answer.exit_code == 0
-    seen = seen_by_hook(flow)
-    path = str(flow.folder / "made")
-    assert seen["tool_name"] == "Write"
-    assert seen["tool_input"]["file_path"] == path
-    assert seen["tool_input"]["content"] == "x"
-
-
 async def test_tools_inside_the_graph_meet_hooks_and_ask_nothing_otherwise(
     make_flow: MakeFlow,
 ) -> None:
@@ -200,7 +172,6 @@ async def test_of_two_hooks_that_disagree_the_stricter_one_counts(make_flow: Mak
     ask = answering({"permissionDecision": "ask", "permissionDecisionReason": "look first"})
     own(flow, {"PreToolUse": [hook(allow), hook(ask)]})
     await flow.run()
-    assert flow.user is not None
     assert "look first" in str(flow.user.asked[0][2].reasons[0])
     flow.close()
     flow = make_flow(script("touch made"), decisions=[])
@@ -216,7 +187,6 @@ async def test_a_hook_of_the_user_allows_what_a_rule_of_theirs_could(make_flow: 
     own(flow, {"PreToolUse": [hook(allow, "Bash")]})
     await flow.run()
     assert (flow.folder / "made").exists()
-    assert flow.session is not None
     judged = [r.body for r in flow.session.journal.records() if isinstance(r.body, Judged)]
     assert judged[0].verdict.kind == "allow"
     assert any(t.matched and t.origin.startswith("hook ") for t in judged[0].verdict.trace)
@@ -228,7 +198,6 @@ async def test_a_hook_never_allows_what_is_dangerous(make_flow: MakeFlow, comman
     (flow.folder / "build").mkdir()
     own(flow, {"PreToolUse": [hook(answering({"permissionDecision": "allow"}))]})
     await flow.run()
-    assert flow.session is not None
     judged = [r.body for r in flow.session.journal.records() if isinstance(r.body, Judged)]
     assert judged[0].verdict.kind != "allow"
     assert (flow.folder / "build").exists()
@@ -264,7 +233,6 @@ async def test_updated_input_is_judged_again_and_told(make_flow: MakeFlow, forge
     own(flow, {"PreToolUse": [hook(answering({"updatedInput": {"command": "rm -rf ."},
                                               "permissionDecision": "allow"}))]})  # fmt: skip
     await flow.run()
-    assert flow.user is not None
     assert [one[0].command for one in flow.user.asked] == ["rm -rf ."]
 
 
@@ -355,7 +323,6 @@ async def test_an_input_is_refused_or_gets_context(make_flow: MakeFlow) -> None:
     answer = await flow.run("my password is hunter2")
     assert (answer.exit_code, answer.stop) == (3, "refused")
     assert "no passwords" in str(answer.reason)
-    assert flow.session is not None
     assert flow.session.state.turn == 0
     assert not any("hunter2" in str(record.body) for record in flow.session.journal.records())
     await flow.run("hello")
@@ -384,7 +351,6 @@ async def test_hooks_at_the_start_run_once_with_their_source(make_flow: MakeFlow
     own(flow, hooks)
     await flow.run("one")
     await flow.run("two")
-    assert flow.session is not None
     assert "Use uv." in flow.shown[0]
     session_id = flow.session.id
     await flow.session.finish("other")
@@ -478,21 +444,6 @@ async def test_a_hook_keeps_a_sub_agent_from_starting(
     assert replayed(forge, flow)[1]["divergence"] is None
 
 
-async def test_a_hook_that_does_not_mind_lets_a_sub_agent_start(
-    make_flow: MakeFlow, forge: Forge
-) -> None:
-    flow = make_flow("""replies:
-  - {calls: [{tool: delegate, arguments: {task: Count the files, tools: read}}]}
-  - {text: There are none.}
-  - {text: Done.}
-""")
-    own(flow, {"PreToolUse": [hook("true")]})
-    assert (await flow.run()).text == "Done."
-    assert len(flow.of(events.AgentStarted)) == 1
-    flow.close()
-    assert replayed(forge, flow)[1]["divergence"] is None
-
-
 async def test_a_hook_can_end_the_turn(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch one", "touch two"))
     stop = """echo '{"continue": false, "stopReason": "enough"}'"""
@@ -513,7 +464,6 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     assert (await flow.run()).exit_code == 0
     of_project(flow, refuse)
     assert (await flow.run()).exit_code == 3
-    assert flow.session is not None
     session_id = flow.session.id
     flow.close()
     # Another setting of the file changes nothing; its hooks do.
@@ -529,19 +479,6 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     assert session.hook_service.project.hooks
     revoke(session)
     assert not session.hook_service.project.hooks
-
-
-async def test_a_hook_of_a_project_stays_in_the_sandbox(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    outside = flow.folder.parent / "outside"
-    network = "(exec 3<>/dev/tcp/127.0.0.1/22 || echo none) 2>&1 | tail -1 > network"
-    commands = f"touch inside; touch {outside}; {network}; true"
-    of_project(flow, {"PreToolUse": [hook(commands, sandbox=False)]})
-    await flow.run()
-    assert (flow.folder / "inside").exists()
-    assert not outside.exists()
-    assert flow.session is not None
-    assert any("always run in the sandbox" in str(one) for one in flow.session.hook_service.notices)
 
 
 async def test_only_the_users_file_lets_a_hook_out(make_flow: MakeFlow) -> None:
@@ -606,62 +543,12 @@ async def test_stopping_the_turn_ends_a_hook_and_its_children(make_flow: MakeFlo
     assert not (flow.folder / "made").exists()
 
 
-async def test_a_slow_hook_is_shown_by_name(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("while ! test -e go; do sleep 0.05; done")]})
-    running = asyncio.ensure_future(flow.run())
-    await flow.until(lambda event: "Waiting for the hook" in str(getattr(event, "text", "")))
-    (flow.folder / "go").touch()
-    assert (await running).exit_code == 0
-
-
-async def test_hooks_are_noted_with_their_time(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("true")], "PostToolUse": [hook("exit 3")]})
-    await flow.run()
-    assert flow.session is not None
-    ran = past_runs(flow.session.journal.records())
-    assert [(one.event, one.result) for one in ran] == [
-        ("PreToolUse", "done"), ("PostToolUse", "failed"),
-    ]  # fmt: skip
-
-
-async def test_hooks_can_be_switched_off(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("true"), hooks=False)
-    own(flow, {"PreToolUse": [hook("exit 2")]})
-    assert (await flow.run()).exit_code == 0
-    flow.close()
-    flow = make_flow(script("true"))
-    own(flow, {"PreToolUse": [hook("exit 2")]})
-    service = flow.open().hook_service
-    with pytest.raises(UsageError, match="PreToolUse, or all"):
-        service.switch_off("Stop")
-    assert service.switch_off("all") == ("PreToolUse",)
-    assert (await flow.run()).exit_code == 0
-
-
-async def test_a_wrong_file_of_hooks_keeps_the_session_from_opening(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    own(flow, {"PreToolUse": [{"matcher": "(", "hooks": []}]})
-    with pytest.raises(SettingsError, match="matcher is not a regular expression"):
-        flow.open()
-
-
 async def test_a_notifier_runs_beside_the_question(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch made"), decisions=[yes])
     own(flow, {"Notification": [hook("cat > asked; touch told")]})
     await flow.run()
     await appears(flow.folder / "told")
     assert "permission to use Bash" in seen_by_hook(flow, "asked")["message"]
-
-
-async def test_compaction_is_announced(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
-    own(flow, {"PreCompact": [hook("cat > seen", "manual")]})
-    await flow.run()
-    assert flow.session is not None
-    await flow.session.context.compact_now(asked=True)
-    assert seen_by_hook(flow)["trigger"] == "manual"
 
 
 async def test_a_hook_keeps_the_history_from_being_compacted(make_flow: MakeFlow) -> None:
@@ -673,7 +560,6 @@ async def test_a_hook_keeps_the_history_from_being_compacted(make_flow: MakeFlow
     own(flow, {"PreCompact": [hook("test -e free || { echo note it first >&2; exit 2; }")]})
     for _ in range(2):
         await flow.run("periwinkle " * 2500)
-    assert flow.session is not None
     with pytest.raises(UsageError, match="note it first"):
         await flow.session.context.compact_now(asked=True)
     # Near the window, the turn goes on without a compaction, and the next one asks again.
@@ -755,13 +641,6 @@ async def test_hooks_in_landlock(make_flow: MakeFlow, tmp_path: Path) -> None:
     assert not outside.exists()
 
 
-async def test_a_live_input_has_its_data(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    own(flow, {"UserPromptSubmit": [hook("cat > seen")]})
-    await flow.run(UserInput("count", data="a b c"))
-    assert seen_by_hook(flow)["prompt"] == "count"
-
-
 DATA = Path(__file__).resolve().parents[1] / "data" / "hooks"
 
 
@@ -785,15 +664,6 @@ replies:
     assert any("a.txt was formatted." in text for text in flow.shown)
 
 
-async def test_a_guard_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: touch production}, {run: touch other}, {text: Done.}]")
-    take(flow, "guard")
-    await flow.run()
-    assert not (flow.folder / "production").exists()
-    assert (flow.folder / "other").exists()
-    assert any("not for agents" in text for text in flow.shown)
-
-
 async def test_a_notifier_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch made"), decisions=[yes])
     take(flow, "notifier")
@@ -806,7 +676,6 @@ async def test_what_a_hook_changes_after_an_action_goes_back_with_it(make_flow: 
     flow = make_flow(script("echo one > a.txt"), decisions=[yes])
     own(flow, {"PostToolUse": [hook("echo formatted > a.txt")]})
     await flow.run()
-    assert flow.session is not None
     assert (flow.folder / "a.txt").read_text() == "formatted\n"
     way = flow.session.undo.latest()
     assert way.kept == ()

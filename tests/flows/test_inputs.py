@@ -20,16 +20,13 @@ async def test_what_is_said_meanwhile_reaches_the_next_call_and_the_journal(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(TWO, decisions=[])
-    assert flow.user is not None
 
     def steer(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         flow.session.steer("in French, please")
         return yes(request)
 
     flow.user.decisions.append(steer)
     await flow.run()
-    assert flow.session is not None
     heard = [text for text in flow.shown if "in French, please" in text]
     assert len(heard) == 1
     assert flow.shown.index(heard[0]) == flow.shown.index("one\n[exit 0]") + 1
@@ -41,7 +38,6 @@ async def test_what_is_said_meanwhile_reaches_the_next_call_and_the_journal(
 async def test_words_no_call_took_are_given_back_once(make_flow: MakeFlow) -> None:
     flow = make_flow()
     await flow.run()
-    assert flow.session is not None
     flow.session.steer("too late")
     assert flow.session.journal.steering.unheard() == ("too late",)
     assert flow.session.journal.steering.unheard() == ()

@@ -48,14 +48,12 @@ def runs(*commands: str) -> list[object]:
 
 def says(flow: Flow, *replies: object) -> None:
     """Let the model of the open session make these replies from now on."""
-    assert flow.session is not None
     file = flow.folder.parent / "next.yaml"
     file.write_text(script([*replies, {"text": "Done.", "repeat": "forever"}]))
     flow.session.modes.model = ScriptedModel(read_script(file))
 
 
 def mark(flow: Flow, number: int) -> str:
-    assert flow.session is not None
     return f"[secret:{session_label(flow.session.id)}-{number}]"
 
 
@@ -74,7 +72,7 @@ async def restart_at_the_question(flow: Flow) -> None:
         async def decide(self, request: object, report: object, verdict: object) -> object:
             raise asyncio.CancelledError(LEFT_OPEN)
 
-    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
+    user, flow.user = flow.user, Leaves()
     with pytest.raises(asyncio.CancelledError):
         await flow.run()
     flow.close()
@@ -108,7 +106,6 @@ async def test_a_question_a_rule_and_a_hook_see_what_runs(
     seen = flow.folder / "seen"
     own(flow, {"PreToolUse": [hook(f"cat > {seen}", "Bash")]})
     await flow.run()
-    assert flow.user is not None
     ((request, report, _),) = flow.user.asked
     assert request.command == report.command == command
     assert json.loads(seen.read_text())["tool_input"]["command"] == command
@@ -203,7 +200,6 @@ async def test_the_model_gets_its_own_words_back_unchanged(make_flow: MakeFlow) 
     flow = make_flow(script(runs(f"printf %s {SECRET} | wc -c")), [yes])
     flow.open()
     sent: list[str] = []
-    assert flow.session is not None
     model = flow.session.modes.model
 
     class Watched:
@@ -257,7 +253,6 @@ async def test_after_a_restart_redacted_text_does_not_run(make_flow: MakeFlow) -
     await restart_at_the_question(flow)
     says(flow)
     answer = await flow.run(None)
-    assert flow.user is not None
     assert flow.user.asked == []
     assert not (flow.folder / "out").exists()
     assert any("held a secret that is not kept" in text for text in flow.shown)
@@ -277,7 +272,6 @@ async def test_an_edit_at_the_question_runs_as_typed(make_flow: MakeFlow, tmp_pa
     flow = make_flow(script(runs("echo start")), [change_to(typed), yes])
     await flow.run()
     assert (flow.folder / "out").read_text() == SECRET
-    assert flow.session is not None
     journal = flow.session.journal
     intents = [one.body for one in journal.records() if isinstance(one.body, Intent)]
     assert intents[-1].digest == journal.digest(typed)
@@ -290,7 +284,6 @@ async def test_an_edit_cannot_bring_a_placeholder_back(make_flow: MakeFlow) -> N
     flow.open()
     (flow.folder / "conf").write_text(f"token = {SECRET}\n")
     says(flow, {"run": "cat conf"}, {"run": "echo start"})
-    assert flow.user is not None
     flow.user.decisions.append(change_to(f"echo {mark(flow, 1)} | tr a-z A-Z"))
     answer = await flow.run()
     assert len(flow.results) == 1
@@ -308,7 +301,6 @@ async def test_the_input_that_a_hook_gives_is_judged_run_and_kept_redacted(
     (flow.folder / "said.json").write_text(json.dumps(said))
     own(flow, {"PreToolUse": [hook(f"cat {flow.folder / 'said.json'}", "Bash")]})
     await flow.run()
-    assert flow.user is not None
     assert [request.command for request, _, _ in flow.user.asked] == [changed]
     assert (flow.folder / "out").read_text() == SECRET
     flow.close()

@@ -81,7 +81,7 @@ def recalled(flow: Flow) -> str:
 async def test_how_a_plan_ended_is_offered_when_a_similar_task_comes(make_flow: MakeFlow) -> None:
     flow = make_flow(SHIP % SECRET)
     assert (await flow.run("ship the shop")).exit_code == 1
-    await flow.session.finish()  # type: ignore[union-attr]
+    await flow.session.finish()
     flow.close()
     later = make_flow()
     await later.run("please ship the shop again")
@@ -90,7 +90,7 @@ async def test_how_a_plan_ended_is_offered_when_a_similar_task_comes(make_flow: 
     assert "changed because no network" in told
     assert "Copy it to a stick failed: the stick is full" in told
     assert SECRET not in told
-    desk = later.session.memory  # type: ignore[union-attr]
+    desk = later.session.memory
     assert desk is not None
     assert any("a plan failed: Build the shop" in used.text for used, _fact in desk.context.why())
 
@@ -101,7 +101,7 @@ async def test_plans_teach_nothing_where_nothing_may_be_kept(
 ) -> None:
     flow = make_flow(SHIP % "x", memory=memory)
     await flow.run("ship the shop")
-    await flow.session.finish()  # type: ignore[union-attr]
+    await flow.session.finish()
     flow.close()
     later = make_flow()
     await later.run("please ship the shop again")
@@ -135,7 +135,7 @@ async def test_a_model_without_tool_calls_drives_the_same_graph(make_flow: MakeF
     answer = await flow.run("make it")
     assert (answer.text, answer.exit_code) == ("Made.", 0)
     assert [r.exit_code for r in flow.results] == [0, 0]
-    assert flow.session.state.plan.steps[0].status == "done"  # type: ignore[union-attr]
+    assert flow.session.state.plan.steps[0].status == "done"
     shown = "".join(event.text for event in flow.of(events.AnswerDelta))
     assert "tool_call" not in shown
     assert "invented" not in shown
@@ -164,7 +164,6 @@ replies:
 async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: Yes., repeat: forever}]")
     session = flow.open()
-    assert session.memory is not None
     memory = session.memory.context.memory
     now = session.journal.clock.now()
     memory.add("the build needs Node 20: not 22", category="fact", created=now)
@@ -179,7 +178,6 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
         session = flow.open(session_id)
         await flow.run(question)
         assert "<memory>" not in flow.shown[-2]
-    assert session.memory is not None
     session.memory.context.memory.add(
         "the build needs pnpm", category="fact", created=session.journal.clock.now()
     )
@@ -212,8 +210,6 @@ async def test_after_a_change_of_model_only_the_new_one_reads_for_facts(
     await flow.run("Hello")
     other = flow.folder / "other.yaml"
     other.write_text(READS.format(slot="from_the_new"))
-    assert flow.session is not None
-    assert flow.session.memory is not None
     flow.session.use_model(f"scripted:{other}")
     flow.session.memory.idle_seconds, flow.at_prompt = 0.0, True
     await flow.run("Please remember that our staging server is heron.")
@@ -247,9 +243,7 @@ async def test_only_the_users_own_words_are_remembered(
 ) -> None:
     flow = make_flow(ANSWERS, memory="full")
     await flow.run(given)
-    assert flow.session is not None
     memory = flow.session.memory
-    assert memory is not None
     await memory.finish()
     assert [one.text for one in memory.context.memory.repository.facts()] == kept
     assert memory.context.memory.preferences.stored() == []

@@ -64,14 +64,6 @@ async def test_the_user_can_end_the_turn_at_a_limit(make_flow: MakeFlow) -> None
     assert told(flow) == [("end", "person")]
 
 
-async def test_without_a_user_the_turn_ends_at_a_limit(make_flow: MakeFlow) -> None:
-    flow = make_flow(FOUR, max_steps=2)
-    assert (await flow.run()).exit_code == 4
-    assert told(flow) == [("end", "unattended")]
-    assert flow.session is not None
-    assert flow.session.state.limit is None
-
-
 @pytest.mark.parametrize(
     ("limit", "asked"),
     [
@@ -136,7 +128,6 @@ async def left_at_the_question(flow: Flow, why: str) -> str:
     running.cancel(why)
     with contextlib.suppress(asyncio.CancelledError):
         await running
-    assert flow.session is not None
     session = flow.session.id
     flow.close()
     return session
@@ -150,25 +141,6 @@ async def test_a_question_left_open_is_asked_again_on_resume(make_flow: MakeFlow
     flow.at_limit = user = AtTheLimit(["more"])
     assert (await flow.run(None)).text == "Done."
     assert user.asked == [CALLS]
-
-
-async def test_a_resume_with_a_higher_limit_goes_on_without_a_question(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(FOUR, max_steps=2)
-    session = await left_at_the_question(flow, LEFT_OPEN)
-    flow.flags["max_steps"] = 9
-    flow.open(session)
-    flow.at_limit = user = AtTheLimit()
-    assert (await flow.run(None)).text == "Done."
-    assert user.asked == []
-
-
-async def test_an_unattended_resume_ends_at_the_limit(make_flow: MakeFlow) -> None:
-    flow = make_flow(FOUR, max_steps=2)
-    flow.open(await left_at_the_question(flow, LEFT_OPEN))
-    flow.at_limit = None
-    assert (await flow.run(None)).exit_code == 4
 
 
 async def test_a_turn_stopped_at_the_question_is_over(make_flow: MakeFlow) -> None:

@@ -45,19 +45,6 @@ async def test_the_model_sees_what_it_reads_and_it_stands_once_in_the_journal(
     assert payloads(flow).count(IN_BASE64) == 1
 
 
-async def test_it_stands_behind_every_result_of_its_round(make_flow: MakeFlow) -> None:
-    flow = make_flow(
-        SEES
-        + "- calls:\n"
-        + "  - {tool: read_file, arguments: {path: red.png}}\n"
-        + "  - {tool: execute_command, arguments: {command: echo two, purpose: Look}}\n"
-        + "- {expect: {images: 1}, text: Red and two.}",
-        decisions=[yes],
-    )
-    (flow.folder / "red.png").write_bytes(RED)
-    assert (await flow.run("Look")).text == "Red and two."
-
-
 async def test_a_model_without_image_input_gets_a_description(make_flow: MakeFlow) -> None:
     flow = looking(make_flow, LOOK + "- {expect: {images: 0}, text: A picture.}", "replies:\n")
     assert (await flow.run("Look at red.png")).text == "A picture."

@@ -15,7 +15,7 @@ from kogniterm.runtime.budgets import by_model, turn_uses
 from kogniterm.runtime.extensions.agent_turn import addressed
 from kogniterm.runtime.use_cases.project_files import revoke
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
 from tests.support.fake_gemini import FakeGemini, text_answer
 from tests.support.forge import Forge
@@ -63,11 +63,9 @@ async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
     answer = await flow.run("hand it over")
     assert answer.text == "The keeper did it."
     assert (flow.folder / "notes.txt").read_text() == "milk\n"
-    assert flow.user is not None
     ((request, _report, _verdict),) = flow.user.asked
     assert (request.agent_name, request.agent_task) == ("keeper", "write milk")
     assert [event.name for event in flow.of(events.AgentStarted)] == ["keeper"]
-    assert flow.session is not None
     spec = delegate_spec(flow.session.context.agents.named)
     assert spec.parameters["properties"]["agent"]["enum"] == ["keeper"]
     assert "- keeper: Keeps notes" in spec.description
@@ -84,16 +82,7 @@ async def test_the_user_calls_it_and_the_main_model_knows_it_afterwards(keeping:
     assert (await flow.run("what do you know?")).text == "I know that milk is noted."
 
 
-async def test_a_refusal_is_reported(keeping: MakeFlow) -> None:
-    flow = keeping(SCRIPT, decisions=[no("not there")])
-    answer = await flow.run(called(flow, "@keeper write milk"))
-    assert (answer.stop, answer.exit_code) == ("refused", 3)
-    assert not (flow.folder / "notes.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "point", ["after-input", "after-node:1", "after-node:2", "after-outcome:1", "after-node:4"]
-)
+@pytest.mark.parametrize("point", ["after-input", "after-outcome:1", "after-node:4"])
 async def test_a_turn_that_was_killed_goes_on(keeping: MakeFlow, forge: Forge, point: str) -> None:
     flow = keeping(SCRIPT)
     killed = start_run(forge, flow, "-y", "@keeper write milk", faults=f"kill:{point}")
@@ -103,42 +92,6 @@ async def test_a_turn_that_was_killed_goes_on(keeping: MakeFlow, forge: Forge, p
     assert answer.text == "Milk is noted."
     assert (flow.folder / "notes.txt").read_text() == "milk\n"
     assert flow.shown[-1] == "Milk is noted."
-
-
-async def test_a_replay_copies_turns_of_a_called_agent(keeping: MakeFlow, forge: Forge) -> None:
-    flow = keeping(SCRIPT, decisions=[yes, yes])
-    await flow.run(called(flow, "@keeper write milk"))
-    await flow.run("hand it over")
-    flow.close()
-    status, report = replayed(forge, flow)
-    assert (status, report["divergence"]) == (0, None)
-
-
-async def test_a_plan_step_names_one(keeping: MakeFlow) -> None:
-    script = """replies:
-  - when: {last_contains: "plan it"}
-    plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keeper}]}
-  - {when: {sub_agent: true, last_contains: "write milk"}, run: "echo milk >> notes.txt"}
-  - {when: {sub_agent: true, tool: execute_command}, text: "Milk is noted."}
-  - {when: {last_contains: "delegate, agent keeper, step s1"},
-     calls: [{tool: delegate, arguments: {task: "write milk", step: s1}}]}
-  - {when: {tool: delegate}, calls: [{tool: complete_step, arguments: {step: s1}}]}
-  - {when: {tool: complete_step}, text: "Done."}
-"""
-    flow = keeping(script, decisions=[yes, yes])
-    answer = await flow.run("plan it")
-    assert (answer.text, answer.verified) != ("", ())
-    assert (flow.folder / "notes.txt").read_text() == "milk\n"
-
-
-async def test_a_plan_with_an_unknown_one_is_refused(keeping: MakeFlow) -> None:
-    script = """replies:
-  - {plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keper}]}}
-  - {text: Understood., repeat: forever}
-"""
-    flow = keeping(script)
-    await flow.run("plan it")
-    assert "delegate of s1 must be one of: read, search, edit, run, keeper" in flow.shown[2]
 
 
 async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: MakeFlow) -> None:
@@ -222,34 +175,6 @@ async def test_where_delegate_is_off_none_can_be_called(keeping: MakeFlow) -> No
         await flow.run(UserInput("@nobody x", agent="nobody"))
 
 
-async def test_agents_lists_and_shows_them(keeping: MakeFlow) -> None:
-    flow = keeping(SCRIPT)
-    repl = Commanded(flow.open())
-    told = await repl.type("/agents")
-    assert "@keeper  Keeps notes" in told
-    assert "\x1b" not in told
-    assert "Tools: execute_command" in told
-    assert "Model: the session's" in told
-    assert "keeper.md" in told
-    told = await repl.type("/agents show keeper")
-    assert "Limits: 5000 tokens" in told
-    assert "Write every note into notes.txt." in told
-    with pytest.raises(UsageError, match="no sub-agent nobody"):
-        await repl.type("/agents show nobody")
-
-
-async def test_a_wrong_call_is_told_what_there_is(keeping: MakeFlow) -> None:
-    script = """replies:
-  - {calls: [{tool: delegate, arguments: {task: x, subagent_type: keeper}}]}
-  - {calls: [{tool: delegate, arguments: {task: x, agent: nobody}}]}
-  - {text: "Understood."}
-"""
-    flow = keeping(script)
-    assert (await flow.run("go")).text == "Understood."
-    assert "subagent_type; use task, tools, tokens, step, agent." in flow.shown[2]
-    assert "There is no sub-agent nobody; use one of: keeper, read" in flow.shown[4]
-
-
 async def test_each_call_has_the_price_of_the_model_that_answered(
     make_flow: MakeFlow, fake_gemini: FakeGemini, tmp_path: Path
 ) -> None:
@@ -268,7 +193,6 @@ async def test_each_call_has_the_price_of_the_model_that_answered(
     await flow.run(called(flow, "@pro look"))
     await flow.run("hand it over")
     session = flow.session
-    assert session is not None
     others = session.state.others_usage
     assert others[PRO].calls == 2
     dollars = cost_of(PRO, others[PRO])

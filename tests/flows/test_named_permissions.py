@@ -15,7 +15,6 @@ from kogniterm.types import Phrase, UserInput
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
-from tests.ui.commands.commanded import Commanded
 
 SKILL = """---
 name: tidy
@@ -73,12 +72,11 @@ async def test_what_a_skill_names_is_offered_once_and_then_holds(
         f"commands that begin with mkdir, changing only files in {flow.folder}",
         f"edits of files in {flow.folder}",
     ]]  # fmt: skip
-    assert flow.user is not None
     assert [request.command for request, *_ in flow.user.asked] == ["touch two"]
     assert (flow.folder / "one").is_dir()
     await go(flow, user)
     assert len(user.asked) == 1
-    assert [lease.kind for lease in flow.session.policy.leases] == ["words", "edits"]  # type: ignore[union-attr]  # it is open
+    assert [lease.kind for lease in flow.session.policy.leases] == ["words", "edits"]
     flow.close()
     status, report = replayed(forge, flow)
     assert (status, report["divergence"]) == (0, None), report
@@ -92,11 +90,10 @@ async def test_without_a_clear_yes_its_commands_ask_as_usual(
     flow = skilled(make_flow, monkeypatch, tmp_path)
     user = Answers(reply)
     await go(flow, user)
-    assert flow.user is not None
     assert [request.command for request, *_ in flow.user.asked] == ["mkdir one", "touch two"]
     await go(flow, user)
     assert len(user.asked) == 1
-    assert flow.session.policy.leases == ()  # type: ignore[union-attr]  # it is open
+    assert flow.session.policy.leases == ()
 
 
 async def test_an_unattended_run_is_granted_nothing(
@@ -104,21 +101,5 @@ async def test_an_unattended_run_is_granted_nothing(
 ) -> None:
     flow = skilled(make_flow, monkeypatch, tmp_path)
     await go(flow, None)
-    assert flow.session.policy.leases == ()  # type: ignore[union-attr]  # it is open
+    assert flow.session.policy.leases == ()
     assert any("Make the folders." in text for text in flow.shown)
-
-
-async def test_the_user_is_offered_the_same_when_they_run_the_skill(
-    make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from kogniterm.ui.commands.registry import skill_command
-
-    flow = skilled(make_flow, monkeypatch, tmp_path)
-    session = flow.open()
-    repl = Commanded(session, answers=["yes"])
-    done = skill_command("tidy", "Tidy up.").run(repl, "the lot")
-    assert done is not None
-    await done
-    assert repl.inputs[0].line == "/tidy the lot"
-    assert repl.inputs[0].text.endswith("the lot")
-    assert [lease.kind for lease in session.policy.leases] == ["words", "edits"]

@@ -90,7 +90,6 @@ async def test_a_resumed_turn_ends_as_one_that_was_not_left(
 
     flow = make_flow(json.dumps({"replies": replies}), [leaves])
     session_id = flow.open().id
-    assert flow.user is not None
     if not asks:
         flow.user.reviews = [lambda plan: PlanReview("reject", plan, "person", "no")]
     with pytest.raises(asyncio.CancelledError):

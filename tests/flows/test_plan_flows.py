@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from kogniterm.agent import compaction
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.plan_edits import (
     PlanDifference,
-    difference,
     plan_as_text,
     plan_from_text,
 )
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.session_plans import give_plan, plannable_tools, replace_plan
-from kogniterm.types import ModelRequest, events
+from kogniterm.types import events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow
 
@@ -62,7 +59,7 @@ async def test_only_the_plan_is_made_and_nothing_runs(make_flow: MakeFlow) -> No
     flow = make_flow(f"replies:{MAKE}{WORK}")
     text = await made(flow)
     assert not flow.results
-    assert plan_from_text(text) == flow.session.state.plan  # type: ignore[union-attr]
+    assert plan_from_text(text) == flow.session.state.plan
     assert "Make a plan with make_plan" in flow.shown[0]
 
 
@@ -77,23 +74,9 @@ replies:
     flow = make_flow(script)
     await made(flow)
     assert "only the plan was wanted" in flow.shown[-1]
-    flow.session.modes.plans.only = False  # type: ignore[union-attr]
+    flow.session.modes.plans.only = False
     assert (await flow.run("go on")).text == "Later."
     assert not (flow.folder / "made").exists()
-
-
-async def test_an_answer_before_its_steps_are_done_is_named_without_orders_to_the_model(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow("""
-replies:
-  - plan: {goal: g, steps: [{id: s1, what: a}, {id: s2, what: b}]}
-  - text: All done!
-  - {text: It is left., repeat: forever}
-""")
-    await flow.run("go")
-    told = [str(event.reason) for event in flow.of(events.ModelRetried)]
-    assert told == ["The model answered while plan steps were open: s1, s2."]
 
 
 async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
@@ -105,7 +88,7 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     ids = {event.request.id for event in flow.of(events.ActionProposed)}
     assert answer.verified == ("s1 Create: test -e made (exit 0)", "s2 Look: ls (exit 0)")
     assert answer.not_verified == ()
-    steps = flow.session.state.plan.steps  # type: ignore[union-attr]
+    steps = flow.session.state.plan.steps
     assert [step.status for step in steps] == ["done", "done"]
     assert {step.evidence[-1].request_id for step in steps} <= ids
     assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
@@ -118,48 +101,6 @@ async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None
     answer = await flow.run()
     assert (answer.text, answer.stop) == ("I did nothing.", "not_done")
     assert (answer.verified, answer.not_verified) == ((), ("s1 a [active]",))
-
-
-async def test_planning_works_without_memory(make_flow: MakeFlow) -> None:
-    flow = make_flow(f"replies:{MAKE}{WORK}", memory="off", plan="always")
-    answer = await flow.run("Make it")
-    assert answer.exit_code == 0
-    assert "\n\n(Make a plan with make_plan" in flow.shown[0]
-
-
-async def test_a_user_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
-    flow = make_flow(f"replies:{MAKE}{WORK}")
-    await made(flow)
-    session = flow.session
-    assert session is not None
-    before = session.state.plan
-    edited = """
-goal: Make it
-steps:
-  - {id: s3, what: Read the rules}
-  - {id: s1, what: Create, check: {kind: file, value: made}, fallback: Ask, inputs: [session.cwd]}
-"""
-    change = edit(session, edited, flow.tell)
-    assert [step.id for step in change.added] == ["s3"]
-    assert [step.id for step in change.dropped] == ["s2"]
-    assert session.state.plan is not None
-    assert [(s.id, s.status) for s in session.state.plan.steps] == [
-        ("s3", "active"),
-        ("s1", "pending"),
-    ]
-    assert flow.of(events.PlanChanged)[-1].previous == before
-    assert "The user changed the plan" in flow.shown[-1]
-    moved = """
-goal: Make it
-steps:
-  - {id: s1, what: Create it}
-  - {id: s3, what: Read the rules, status: skipped}
-"""
-    change = edit(session, moved, flow.tell)
-    assert change.moved == ("s1", "s3")
-    assert [(a.what, b.what) for a, b in change.changed] == [("Create", "Create it")]
-    assert [(a.id, b.status) for a, b in change.closed] == [("s3", "skipped")]
-    assert edit(session, plan_as_text(session.state.plan), flow.tell).empty
 
 
 @pytest.mark.parametrize(
@@ -182,7 +123,6 @@ async def test_what_a_user_gets_wrong_is_named(make_flow: MakeFlow, text: str, p
     flow = make_flow()
     with pytest.raises(UsageError, match=part):
         edit(flow.open(), text, flow.tell)
-    assert flow.session is not None
     assert flow.session.state.plan is None
 
 
@@ -193,14 +133,12 @@ async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
     answer = await flow.run()
     assert answer.stop == "budget"
     session = flow.session
-    assert session is not None
     assert session.state.plan is not None
     text = plan_as_text(session.state.plan).replace("what: Look", "what: Look well")
     edit(session, text, flow.tell)
     kept = session.id
     flow.close()
     plan = flow.open(kept).state.plan
-    assert plan is not None
     assert (plan.steps[0].status, plan.steps[1].what) == ("done", "Look well")
     assert plan.steps[0].evidence[0].exit_code == 0
 
@@ -210,85 +148,12 @@ async def test_a_bigger_budget_lets_the_open_plan_go_on(make_flow: MakeFlow) -> 
     first = await flow.run()
     assert (first.stop, first.exit_code) == ("budget", 4)
     assert "Done:\n- s1 Create" in first.text
+    assert "Left:" in first.text
     session = flow.session
-    assert session is not None
     session.budget.limits = replace(session.budget.limits, steps=50)
     second = await flow.run("Go on.")
     assert (second.text, second.exit_code) == ("Made and seen.", 0)
     assert any("A plan is open: Make it. Now s2: Look" in text for text in flow.shown)
-
-
-async def test_a_change_keeps_what_is_done_and_says_why(make_flow: MakeFlow) -> None:
-    script = f"""
-replies:{MAKE}
-  - run: touch made
-  - calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
-  - plan: {{goal: Make it, reason: nothing to see, steps: [{{id: s9, what: Read it}}]}}
-  - run: cat made
-  - calls: [{{tool: complete_step, arguments: {{step: s9}}}}]
-  - text: Done.
-"""
-    flow = make_flow(script)
-    assert (await flow.run()).exit_code == 0
-    changes = [difference(e.previous, e.plan) for e in flow.of(events.PlanChanged)]
-    (change,) = [c for c in changes if c.dropped]
-    assert [s.id for s in change.dropped] == ["s2"]
-    assert [s.id for s in change.added] == ["s9"]
-    assert change.reason == "nothing to see"
-
-
-async def test_many_large_results_inside_the_graph_never_exceed_the_window(
-    make_flow: MakeFlow,
-) -> None:
-    reads = "\n".join(
-        f"      - {{tool: read_file, arguments: {{path: big{n}.txt}}}}" for n in range(12)
-    )
-    rounds = f"  - calls:\n{reads}\n" * 6
-    script = f"""
-model: {{context_window: 16000, max_output: 1000}}
-replies:
-  - {{when: {{purpose: compact}}, text: It read., repeat: forever}}
-{rounds}  - text: Done.
-"""
-    flow = make_flow(script)
-    for number in range(12):
-        (flow.folder / f"big{number}.txt").write_text(f"{number} 7319 lines\n" * 4_000)
-    sizes = watch(flow)
-    assert (await flow.run()).text == "Done."
-    assert len(sizes) >= 7
-    assert max(sizes) <= 15_000
-
-
-def watch(flow: Flow) -> list[int]:
-    """Return a list that receives the estimated size of each further request of the session."""
-    sizes: list[int] = []
-    session = flow.session or flow.open()
-    model = session.modes.model
-
-    class Watched:
-        info = model.info
-
-        def stream(self, request: ModelRequest):  # type: ignore[no-untyped-def]
-            sizes.append(compaction.estimate_tokens(request.messages))
-            return model.stream(request)
-
-    session.modes.model = Watched()
-    return sizes
-
-
-async def test_secrets_in_files_reach_neither_journal_nor_model(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    flow = make_flow(
-        "replies: [{calls: [{tool: read_file, arguments: {path: notes.txt}}]}, {text: ok}]"
-    )
-    (flow.folder / "notes.txt").write_text(f"token = {secret}\n")
-    await flow.run()
-    assert any("[secret:" in text for text in flow.shown)
-    flow.close()
-    for file in (tmp_path / "data").rglob("*"):
-        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
 async def test_what_was_compacted_can_be_looked_up(make_flow: MakeFlow) -> None:
@@ -309,7 +174,7 @@ replies:
     assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
     assert "Entry 99999 not found" in found[1]
     number = int(found[0].partition(" ")[0].removeprefix("#"))
-    entry = await flow.session.context.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
+    entry = await flow.session.context.tools["recall_history"].run({"entry": number})
     assert entry.text.startswith("execute_command: word-3-21\n1\n2\n")
 
 
@@ -337,12 +202,6 @@ def test_a_plan_that_is_no_plan_is_wrong_use(shell: Shell) -> None:
     (shell.project / "p.yaml").write_text("goal: x")
     broken = shell.run("run", "--plan", "p.yaml", "--model", model)
     assert (broken.returncode, "steps must be a list" in broken.stderr) == (2, True)
-
-
-def test_plans_read_back_as_they_were_written() -> None:
-    text = "{goal: g, steps: [{id: s1, what: 'a: b', check: {kind: pattern, value: '^x'}}]}"
-    plan = plan_from_text(text)
-    assert plan_from_text(plan_as_text(plan)) == plan
 
 
 def checked(command: str, check: str = "") -> str:
@@ -395,14 +254,6 @@ async def test_a_check_that_hides_failures_is_refused_when_the_plan_is_made(
     plan = "{goal: g, steps: [{id: s1, what: a, check: {kind: command, value: npm test || true}}]}"
     with pytest.raises(UsageError, match="join several with &&"):
         plan_from_text(plan)
-
-
-async def test_a_check_counts_only_in_the_shell_that_it_was_written_for(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(checked("function pytest { true; }", "pytest -q"))
-    answer = await flow.run()
-    assert (answer.stop, answer.verified) == ("not_done", ())
 
 
 async def test_the_end_of_a_job_is_reported_and_verifies_no_step(make_flow: MakeFlow) -> None:

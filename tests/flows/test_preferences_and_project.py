@@ -17,7 +17,7 @@ from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
+from tests.flows.conftest import Flow, MakeFlow, make_flow
 from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
@@ -35,7 +35,6 @@ def manifests(folder: Path) -> None:
 
 
 def scanned(session: LiveSession) -> ProjectProfile | None:
-    assert session.memory is not None
     session.memory.project.settled()
     return session.memory.context.memory.projects.load()
 
@@ -61,7 +60,6 @@ async def test_what_is_said_holds_from_this_turn_on_and_in_later_sessions(
     assert "preference verbosity: Answer in detail" in flow.shown[-2]
     await flow.run("Do you always answer in Spanish?")
     assert len(notices(flow)) == 2
-    assert session.memory is not None
     assert session.memory.context.memory.facts() == []
     later = make_flow(TALK)
     later.open()
@@ -78,35 +76,6 @@ async def test_own_commands_of_the_shell_and_piped_data_set_nothing(make_flow: M
     assert notices(flow) == []
 
 
-async def test_without_memory_nothing_is_set(make_flow: MakeFlow) -> None:
-    flow = make_flow(TALK, memory="session")
-    session = flow.open()
-    await flow.run("Always answer in Spanish.")
-    assert (notices(flow), preference_of(session.memory, "language")) == ([], None)
-    repl = Commanded(session)
-    with pytest.raises(UsageError, match="cannot be added"):
-        await repl.type("/preferences set language es")
-
-
-async def test_the_command_lists_sets_and_removes(make_flow: MakeFlow) -> None:
-    session = make_flow(TALK).open()
-    repl = Commanded(session)
-    assert "Your preferences" not in await repl.type("/preferences")
-    assert "language = es" in await repl.type("/preferences set language español")
-    assert "language = en" in await repl.type("/preferences language english --project")
-    shown = await repl.type("/preferences")
-    assert "this project" in shown
-    assert preference_of(session.memory, "language") == "en"
-    assert "In this project, en still applies" in await repl.type("/preferences set language de")
-    assert "Everywhere, de applies" in await repl.type("/preferences remove language --project")
-    await repl.type("/preferences remove language")
-    for wrong in ("remove language", "set verbosity", "set verbosity endless", "set x y", "color"):
-        with pytest.raises(UsageError):
-            await repl.type(f"/preferences {wrong}")
-    command = repl.registry.find("preferences")
-    assert {"set ", "set language ", "set language es"} <= set(command.completions(repl))
-
-
 async def test_the_editor_that_is_preferred_is_opened(make_flow: MakeFlow) -> None:
     repl = Commanded(make_flow(TALK).open())
     configured = repl.display.preferences.editor
@@ -120,11 +89,9 @@ async def test_the_editor_that_is_preferred_is_opened(make_flow: MakeFlow) -> No
 async def test_a_preference_is_forgotten_by_words(make_flow: MakeFlow) -> None:
     flow = make_flow(TALK)
     session = flow.open()
-    assert session.memory is not None
     memory = session.memory.context.memory
     memory.preferences.set("language", "es")
     request = memory.forgetter.candidates("I prefer answers in Spanish")
-    assert request is not None
     assert [getattr(one, "key", "") for one in request.beside] == ["language"]
     memory.forgetter.carry_out(request)
     assert memory.preferences.all() == {}
@@ -145,14 +112,12 @@ async def test_a_folder_is_scanned_once_it_is_trusted_and_after_a_change(
     repl = Commanded(session, answers=["yes"])
     await repl.type("/trust")
     profile = scanned(session)
-    assert profile is not None
     assert (profile.test_commands, profile.frameworks) == (("make test",), ("Flask",))
     await flow.run("run the tests")
     assert 'project test with: "make test"' in flow.shown[-2]
     (flow.folder / "Makefile").write_text("check:\n\ttrue\n")
     await flow.run("go on")
     profile = scanned(session)
-    assert profile is not None
     assert profile.test_commands == ("make check",)
     await flow.run("go on")
     # The model is told once: in the turn before, where the scan had ended by then.
@@ -171,7 +136,6 @@ async def test_a_new_session_in_a_trusted_folder_scans_by_itself(make_flow: Make
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, walk(flow.folder).files)
     flow.close()
     profile = scanned(make_flow(TALK).open())
-    assert profile is not None
     assert profile.folder == str(resolved(flow.folder))
 
 
@@ -203,15 +167,6 @@ async def test_the_project_is_shown_and_scanned_again(make_flow: MakeFlow) -> No
     assert 'project test with: "make test"' in flow.shown[-2]
     with pytest.raises(UsageError, match=r"/memory project \[rescan\]"):
         await repl.type("/memory project test make unit")
-
-
-async def test_init_uses_the_same_scan(make_flow: MakeFlow) -> None:
-    flow = make_flow(TALK, decisions=[yes])
-    manifests(flow.folder)
-    repl = Commanded(flow.open(), answers=["yes"])
-    await repl.type("/trust")
-    await repl.type("/init")
-    assert "test with: make test" in repl.inputs[-1].text
 
 
 def test_a_scan_that_is_stopped_keeps_nothing_and_delays_no_exit(tmp_path: Path) -> None:

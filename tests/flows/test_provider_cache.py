@@ -29,7 +29,6 @@ async def stored(flow: Flow, fake: FakeGemini) -> LiveSession:
     for task in ("the heron is grey", "and now?"):
         fake.say("Fine.", usage=BIG)
         await flow.run(task)
-    assert flow.session is not None
     wire = flow.session.modes.model._model._wire  # type: ignore[attr-defined]  # inside the cache
     await wire.prefixes._work
     return flow.session

@@ -58,7 +58,6 @@ async def left(flow: Flow, *said: str) -> LiveSession:
     for text in said:
         await flow.run(text)
     session = flow.session
-    assert session is not None
     await session.finish()
     flow.close()
     return session
@@ -67,7 +66,6 @@ async def left(flow: Flow, *said: str) -> LiveSession:
 async def start(flow: Flow) -> list[str]:
     """Start a session at the prompt, and return the facts known when it is quiet."""
     session = flow.open()
-    assert session.memory is not None
     session.memory.read("start")
     await quiet()
     facts = [fact.text for fact in session.memory.context.memory.facts("active", "pending")]
@@ -98,8 +96,6 @@ async def test_a_reading_is_counted_and_replayed(
     gemini.at_prompt = True
     await gemini.run("have a look")
     session = gemini.session
-    assert session is not None
-    assert session.memory is not None
     session.memory.idle_seconds = 0.0
     spent = session.state.usage
     await gemini.run(TUESDAYS)
@@ -136,7 +132,6 @@ async def test_a_model_that_never_ends_reading_holds_nothing(
     gemini.at_prompt = True
     await gemini.run("Remember that we deploy on Tuesdays.")
     session = gemini.session
-    assert session is not None
     assert session.memory is not None
     assert await asyncio.to_thread(asked.wait, 60)
     if ends == "next input":
@@ -157,7 +152,6 @@ async def test_what_was_edited_or_dropped_before_it_is_read_does_not_return(
 ) -> None:
     session = await left(gemini, "Remember that we deploy on Tuesdays.")
     again = gemini.open()
-    assert again.memory is not None
     memory = again.memory.context.memory
     (fact,) = memory.facts()
     memory.updater.edit(fact, "We deploy on Mondays.")
@@ -211,7 +205,6 @@ async def test_what_was_not_read_before_a_crash_is_read_after_it(
     gemini: Flow, fake_gemini: FakeGemini
 ) -> None:
     await gemini.run(TUESDAYS)
-    assert gemini.session is not None
     await gemini.session.open_model.close()
     gemini.close()  # without `finish`, as a killed process
     assert await start(gemini) == FACT

@@ -29,12 +29,10 @@ def misjudged(flow: Flow) -> Flow:
 
 
 def intents(flow: Flow) -> int:
-    assert flow.session is not None
     return sum(isinstance(record.body, Intent) for record in flow.session.journal.records())
 
 
 def reasons(flow: Flow) -> list[str]:
-    assert flow.user is not None
     return [" ".join(map(str, verdict.reasons)) for _, _, verdict in flow.user.asked]
 
 
@@ -44,7 +42,6 @@ async def test_what_wanted_to_write_asks_and_runs_a_second_time_as_its_own(
     require_sandbox("auto")
     flow = misjudged(make_flow(script("tree"), [yes], sandbox="auto", allow_reads=True))
     await flow.run()
-    assert flow.user is not None
     ((request, report, verdict),) = flow.user.asked
     said = [str(text) for text in ActionFacts(request, report, verdict).refusal]
     assert "The sandbox was read-only: the command was expected to only read." in said[0]

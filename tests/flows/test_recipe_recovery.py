@@ -78,7 +78,6 @@ def done(folder: Path) -> dict[str, str]:
 
 def asked(flow: Flow) -> list[str]:
     """Return the final replies that model nodes got."""
-    assert flow.session is not None
     return [
         message.text
         for record in flow.session.journal.records()
@@ -95,7 +94,6 @@ async def test_it_continues_where_it_was_and_does_nothing_twice(
     flow = make_flow(MODEL, [yes] * 9)
     kill(forge, flow, point)
     flow.open("last")
-    assert flow.session is not None
     answer = await flow.run(None)
     assert not flow.session.state.open_turn
     if point == "after-input":
@@ -125,8 +123,6 @@ async def test_a_command_of_unknown_outcome_is_the_users_choice(
         told.append(intent.command)
         return wish
 
-    assert flow.session is not None
-    assert flow.user is not None
     answer = await flow.session.run(None, approver=flow.user, sink=flow.tell, recover=recover)
     assert told == ["echo seen >> look; echo looked"]
     assert answer.stop == stop
@@ -160,14 +156,12 @@ nodes:
     flow = make_flow("replies: [{text: Hello., repeat: forever}]", [yes] * 3)
     kill(forge, flow, point, recipe)
     flow.open("last")
-    assert flow.session is not None
     if flow.session.state.title.startswith("thread"):  # it was written to last
         flow.close()
         flow.open("Run the recipe r")
     answer = await flow.run(None)
     assert answer.stop == "done"
     assert done(flow.folder) == {"end": "Hello."}
-    assert flow.session is not None
     assert flow.session.archive.store.find("thread memo").turns == 1
     assert (await cook(flow, recipe)).stop == "done"
     assert flow.session.archive.store.find("thread memo").turns == 2  # asked and answered anew

@@ -15,10 +15,8 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.use_cases.run_recipe import run_in_session
-from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import Answer, events
-from kogniterm.ui.locale import translate, use_language
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
@@ -62,20 +60,6 @@ async def test_commands_maps_and_conditions(make_flow: MakeFlow) -> None:
         "wc -l < 'b c; touch hacked.txt'",
     ]
     assert not (flow.folder / "hacked.txt").exists()
-
-
-async def test_every_command_is_judged_decided_and_journaled(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Later.}]", decisions=[yes])
-    await cook(flow, "{name: r, nodes: [{id: a, command: echo hi, purpose: Greet}]}")
-    assert flow.user is not None
-    ((request, _, _),) = flow.user.asked
-    assert (request.command, request.purpose) == ("echo hi", "Greet")
-    assert flow.session is not None
-    kinds = [type(record.body) for record in flow.session.journal.records()]
-    start = kinds.index(Requested)
-    assert kinds[start : start + 5] == [Requested, Judged, Decided, Intent, Outcome]
-    assert kinds[-1] is TurnEnded
-    assert (await flow.run("and now?")).text == "Later."
 
 
 async def test_a_refusal_ends_the_recipe(make_flow: MakeFlow) -> None:
@@ -177,16 +161,8 @@ async def test_a_sub_agent_node_acts_through_the_same_approval(make_flow: MakeFl
     flow = make_flow(MAKING, decisions=[yes, yes])
     assert (await cook(flow, ACTING)).text == "kept"
     assert [e.request.agent_task for e in flow.of(events.ActionProposed)] == ["Make a note.", ""]
-    assert flow.session is not None
     assert flow.session.state.agents == {}
     assert flow.shown[1:3] == ["", "Made."]
-
-
-async def test_a_refusal_in_a_sub_agent_node_is_not_the_end_of_the_recipe(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(MAKING, decisions=[no("not so"), yes, yes])
-    assert (await cook(flow, ACTING)).text == "otherwise"
 
 
 async def test_budgets_hold(make_flow: MakeFlow) -> None:
@@ -194,7 +170,6 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
     recipe = "{name: r, nodes: [{id: a, model: one}, {id: b, model: two}]}"
     answer = await cook(flow, recipe)
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert flow.session is not None
     assert flow.session.state.usage.calls == 1
 
 
@@ -249,23 +224,6 @@ async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) 
     with pytest.raises(UsageError, match="Unknown input third for the recipe sum"):
         await cook(flow, SUM, third="3")
     assert not flow.events
-
-
-def test_the_problems_of_a_recipe_are_translated() -> None:
-    wrong = "{name: r, colour: red, nodes: [{id: a, command: 3, next: b}]}"
-    with pytest.raises(UsageError) as found:
-        read_recipe(wrong)
-    assert str(found.value) == (
-        "The recipe cannot be used: nodes.0.command: must be text; colour: unknown key."
-    )
-    use_language("es")
-    try:
-        told = translate(found.value.text)
-    finally:
-        use_language("en")
-    assert told == (
-        "La receta no se puede usar: nodes.0.command: debe ser texto; colour: clave desconocida."
-    )
 
 
 def test_a_recipe_may_name_a_tool_as_an_earlier_version_did() -> None:
@@ -343,14 +301,6 @@ def test_a_plan_that_worked_is_kept_and_run_with_another_input(shell: Shell) -> 
         shell.run("recipe", "run", "greet", "--model", script, *free, "--output", "json").stdout
     )
     assert (final["stop"], len(final["commands"])) == ("done", 2)
-
-
-def test_nobody_to_ask_means_refused(shell: Shell) -> None:
-    (shell.project / "r.yaml").write_text("{name: r, nodes: [{id: a, command: touch x}]}")
-    model = shell.script("replies: [{text: unused}]")
-    result = shell.run("recipe", "run", "r.yaml", "--model", model)
-    assert result.returncode == 3
-    assert not (shell.project / "x").exists()
 
 
 def test_wrong_use_of_recipes_is_said(shell: Shell) -> None:

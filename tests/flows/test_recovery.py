@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from kogniterm.errors import OutcomeNotWrittenError
 from kogniterm.runtime.turn_ports import RecoveryChoice
-from kogniterm.sessions.records import Intent, Outcome
+from kogniterm.sessions.records import Intent
 from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import start_run
@@ -104,17 +103,6 @@ async def test_a_command_whose_end_could_not_be_written_is_told_when_it_can_be(
     assert "unknown" not in told
 
 
-async def test_unattended_the_same_command_is_not_run_even_if_the_model_asks(
-    make_flow: MakeFlow,
-    program: Program,
-) -> None:
-    program.kill(make_flow(COUNTED), "kill:after-intent")
-    flow = make_flow(COUNTED)
-    answer, _ = await resumed(flow)
-    assert answer.exit_code == 3
-    assert count(flow) == 0
-
-
 async def test_a_finished_command_is_fed_to_the_model_without_running_again(
     make_flow: MakeFlow,
     program: Program,
@@ -134,19 +122,8 @@ async def test_what_ended_before_a_kill_is_learned_from_later(
     session = flow.open("last")
     await flow.run(task)
     memory = session.memory
-    assert memory is not None
-    assert memory.context.learnings is not None
     (lesson,) = memory.context.learnings.all()
     assert (lesson.task, lesson.shape, lesson.ok, lesson.times) == ("count", "ls", False, 1)
-
-
-async def test_a_pending_approval_is_asked_again(make_flow: MakeFlow, program: Program) -> None:
-    program.kill(make_flow(COUNTED), "kill:before-decision", "--plan=never")
-    flow = make_flow(ANSWER, decisions=[yes])
-    answer, _ = await resumed(flow, "skip")
-    assert (answer.text, count(flow)) == ("Told.", 1)
-    assert flow.user is not None
-    assert [request.command for request, *_ in flow.user.asked] == ["echo ran >>count; echo shown"]
 
 
 async def test_what_was_decided_and_not_started_is_asked_again(
@@ -156,7 +133,6 @@ async def test_what_was_decided_and_not_started_is_asked_again(
     flow = make_flow(ANSWER, decisions=[yes], approval_mode="manual")
     await resumed(flow, "skip")
     assert count(flow) == 1
-    assert flow.user is not None
     assert len(flow.user.asked) == 1
 
 
@@ -179,27 +155,9 @@ async def test_a_user_says_what_becomes_of_an_unknown_command(
     ]
     assert told in flow.shown[2]
     assert "Output up to then:\nshown" in flow.shown[2]
-    assert flow.user is not None
     # Auto mode must not run again what the user decided not to run again.
     assert len(flow.user.asked) == (0 if wish == "again" else 1)
     assert count(flow) == 2
-
-
-async def test_the_output_up_to_a_real_kill_is_shown(make_flow: MakeFlow, program: Program) -> None:
-    flow = make_flow("replies: [{run: 'echo first; mkfifo go; cat go', purpose: Wait}]")
-    started = program.start(flow, "-y", "wait")
-    until(lambda: "first" in outputs(flow))
-    started.send(signal.SIGKILL)
-    assert started.wait() == -signal.SIGKILL
-    after = make_flow(ANSWER)
-    await resumed(after)
-    assert "Output up to then:\nfirst" in after.shown[2]
-
-
-def outputs(flow: Flow) -> str:
-    """Return all command output that reached the disk."""
-    folder = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "outputs"
-    return "".join(file.read_text() for file in folder.rglob("*.log"))
 
 
 async def test_an_own_command_of_the_user_is_settled_too(
@@ -230,20 +188,6 @@ async def test_an_own_command_of_the_user_is_settled_too(
     assert answer.text == "Told."
 
 
-async def test_an_own_command_is_between_an_intent_and_its_outcome(
-    make_flow: MakeFlow, program: Program
-) -> None:
-    flow = make_flow(ANSWER)
-    session = flow.open()
-    await session.run_shell("echo mine", sink=flow.tell)
-    bodies = [record.body for record in session.journal.records()]
-    (intent,) = (body for body in bodies if isinstance(body, Intent))
-    (outcome,) = (body for body in bodies if isinstance(body, Outcome))
-    assert intent.output_path == outcome.result.output_path
-    assert (intent.command, outcome.status) == ("echo mine", "finished")
-    assert flow.shown == ["I ran this command myself: echo mine\nmine\n[exit 0]"]
-
-
 async def test_folder_and_draft_are_there_again_and_the_modes_are_not(
     make_flow: MakeFlow, program: Program
 ) -> None:
@@ -252,7 +196,6 @@ async def test_folder_and_draft_are_there_again_and_the_modes_are_not(
         plan="never",
     )
     await flow.run()
-    assert flow.session is not None
     flow.session.keep_draft("half a thou")
     flow.close()
     again = make_flow(ANSWER)
@@ -305,26 +248,3 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-async def test_a_question_that_a_kill_left_open_is_asked_again(
-    make_flow: MakeFlow,
-    program: Program,
-) -> None:
-    question = 'calls: [{tool: ask_user, arguments: {question: "Which one?", answers: [a, b]}}]'
-    program.kill(make_flow(f"replies: [{{{question}}}, {{text: Done.}}]"), "kill:after-decision")
-    flow = make_flow(ANSWER, decisions=[])
-    session = flow.open("last")
-    assert [request.tool for request in session.state.waiting] == ["ask_user"]
-    asked: list[str] = []
-
-    async def ask(words: str, answers: Sequence[str]) -> str | None:
-        asked.append(words)
-        return answers[1]
-
-    assert flow.user is not None
-    answer = await session.run(None, approver=flow.user, sink=flow.tell, ask=ask)
-    assert asked == ["Which one?"]
-    assert flow.shown[2] == "The user chose: b"
-    assert (answer.exit_code, answer.text) == (0, "Told.")
-    assert notices(flow) == ""

@@ -31,7 +31,6 @@ def of_npm(name: str) -> str:
 async def opened(flow: Flow) -> LiveSession:
     """Open a session that trusts what the server offers, as `/mcp trust peer` does."""
     session = flow.open()
-    assert session.servers is not None
     server = session.servers.find("peer")
     session.servers.trust(server, await session.servers.list_anew(server))
     return session
@@ -79,7 +78,6 @@ async def test_the_reference_server_of_the_protocol(make_flow: MakeFlow) -> None
         said = [value for words, value in FILLED_IN.items() if words in asked[-1]]
         return said[0] if said else str(answers[-1])
 
-    assert flow.user is not None
     answer = await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     assert answer.stop == "done"
     of_tools = [message for message in session.state.messages if message.type == "tool"]
@@ -133,6 +131,5 @@ async def test_a_server_written_in_python_with_its_own_libraries(make_flow: Make
     assert "new.txt" in status
     assert "Begin" in log
     assert "nothing" in wrong
-    assert session.servers is not None
     tools = session.servers.find("peer").record.listing.tools
     assert {one.name for one in tools if one.read_only} >= {"git_status", "git_log"}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from kogniterm.runtime.session import LiveSession
 from kogniterm.sessions.journal.codec import GENESIS, chained, stored_records
-from kogniterm.types import UserInput
 from tests.flows.conftest import MakeFlow
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -45,7 +44,6 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
     assert killed.wait() == -signal.SIGKILL, killed.said
     before = make_flow()
     write_as_before(before.open("last"))
-    assert before.session is not None
     written = stored(before.session)
     assert sum("ask_person" in payload for payload in written) == 3
     before.close()
@@ -58,7 +56,6 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
         assert question == "Which one?"
         return answers[1]
 
-    assert again.user is not None
     answer = await session.run(None, approver=again.user, sink=again.tell, ask=ask)
     assert (answer.exit_code, answer.text) == (0, "You want b.")
     assert again.shown[2] == "The user chose: b"
@@ -71,29 +68,3 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
     assert shown.wait() == 0, shown.said
     assert "The user chose: b" in shown.said
     assert "ask_person" not in shown.said
-
-
-async def test_a_finished_question_under_its_old_name_goes_on_and_replays(
-    make_flow: MakeFlow, forge: Forge
-) -> None:
-    flow = make_flow(f"replies: [{{calls: [{QUESTION}]}}, {{text: Done.}}]", decisions=[])
-    session = flow.open()
-
-    async def ask(question: str, answers: Sequence[str]) -> str | None:
-        return answers[0]
-
-    assert flow.user is not None
-    await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
-    write_as_before(session)
-    flow.close()
-
-    again = make_flow("replies: [{text: More.}]")
-    again.open("last")
-    assert (await again.run("and now?")).text == "More."
-    assert again.session is not None
-    messages = again.session.state.messages
-    calls = [call["name"] for one in messages if one.type == "ai" for call in one.tool_calls]
-    assert calls == ["ask_user"]
-    again.close()
-    status, report = replayed(forge, again)
-    assert (status, report["divergence"], report["turns"]) == (0, None, 2)

@@ -37,7 +37,6 @@ async def recorded(make_flow: MakeFlow) -> Flow:
     (flow.folder / "notes").write_text("remember\n")
     answer = await flow.run("do it")
     assert answer.text == "Done."
-    assert flow.session is not None
     await flow.session.run_shell("echo mine", sink=flow.tell)
     await flow.run("thanks")
     flow.close()
@@ -111,24 +110,6 @@ async def test_a_command_withheld_because_its_script_changed_plays_the_same(
     assert replayed(forge, flow)[1] == {"turns": 1, "commands": 1, "divergence": None}
 
 
-async def test_a_plan_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
-    script = """
-replies:
-  - calls:
-      - tool: make_plan
-        arguments:
-          goal: Count
-          steps: [{what: Write it, check: {kind: command, value: test -f out}}]
-  - run: echo 1 >out
-  - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - text: Done.
-"""
-    flow = make_flow(script)
-    await flow.run("count")
-    flow.close()
-    assert replayed(forge, flow)[1]["divergence"] is None
-
-
 @pytest.mark.parametrize("point", ["after-intent", "before-decision", "after-outcome"])
 async def test_a_turn_that_crashed_is_taken_from_the_record(
     make_flow: MakeFlow, forge: Forge, point: str
@@ -184,30 +165,6 @@ async def test_sub_agents_play_the_same(make_flow: MakeFlow, forge: Forge) -> No
     assert report == {"turns": 1, "commands": 2, "divergence": None}
     assert status == 0
     assert not (flow.folder / "notes").exists()
-
-
-async def test_a_turn_whose_sub_agents_were_stopped_is_taken_from_the_record(
-    make_flow: MakeFlow, forge: Forge
-) -> None:
-    script = """
-replies:
-  - calls:
-      - {tool: delegate, arguments: {task: Wait, tools: run}}
-      - {tool: delegate, arguments: {task: Never begun}}
-  - {when: {last_contains: Wait}, calls: [{run: echo a}, {run: 'echo c; sleep 600'}]}
-  - {when: {last_contains: again}, calls: [{tool: delegate, arguments: {task: Look}}]}
-  - {when: {last_contains: Look}, text: Seen.}
-  - {when: {tool: delegate}, text: Done.}
-"""
-    flow = make_flow(script)
-    task = asyncio.ensure_future(flow.run("one"))
-    await flow.until(lambda event: isinstance(event, events.CommandOutput) and b"c" in event.data)
-    task.cancel()
-    assert (await task).stop == "interrupted"
-    assert (await flow.run("again")).text == "Done."
-    flow.close()
-    status, report = replayed(forge, flow)
-    assert (status, report["divergence"], report["turns"]) == (0, None, 2)
 
 
 async def test_a_turn_stopped_while_one_still_thinks_is_taken_from_the_record(
@@ -275,7 +232,6 @@ replies:
 """
     flow = make_flow(script, max_steps=100)
     assert (await flow.run()).text == "Done."
-    assert flow.session is not None
     await flow.session.context.compact_now(asked=True)
     assert (await flow.run("more")).text == "And more."
     compacted = [

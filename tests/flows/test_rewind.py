@@ -36,7 +36,6 @@ async def three_turns(make_flow: MakeFlow) -> tuple[Flow, LiveSession]:
     (flow.folder / "old.txt").write_text("old\n")
     for task in ("write the notes", "change the notes", "build it"):
         await flow.run(task)
-    assert flow.session is not None
     return flow, flow.session
 
 
@@ -138,7 +137,6 @@ async def test_what_others_put_into_a_made_folder_stays(
     (flow.folder / "src" / "a.py").write_text("print()\n")
     await flow.run("do it")
     session = flow.session
-    assert session is not None
     (flow.folder / "out" / "mine.txt").write_text("precious\n")
     for number in range(more):
         (flow.folder / "out" / str(number)).touch()
@@ -166,7 +164,6 @@ replies:
     flow = make_flow(script, decisions=[yes] * 4)
     await flow.run("do all of it")
     session = flow.session
-    assert session is not None
     await session.run_shell("touch own.txt", sink=flow.tell)
     lost = way(session, "do all").lost
     assert [one.command.split()[0] for one in lost] == ["touch", "python3", "touch"]
@@ -183,7 +180,6 @@ async def test_a_file_that_was_not_saved_is_named(make_flow: MakeFlow) -> None:
     for number in range(5_001):
         (flow.folder / "large" / str(number)).touch()
     await flow.run("remove it")
-    assert flow.session is not None
     (lost,) = way(flow.session, "remove").lost
     assert lost.files == ("large",)
 

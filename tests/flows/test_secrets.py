@@ -43,7 +43,6 @@ nodes:
 
 def placeholder(flow: Flow, number: int) -> str:
     """Return what stands for a secret in the session of `flow`."""
-    assert flow.session is not None
     return f"[secret:{session_label(flow.session.id)}-{number}]"
 
 
@@ -62,7 +61,6 @@ async def reason_of_a_rejection(make_flow: MakeFlow) -> Flow:
 
 async def word_to_the_running_turn(make_flow: MakeFlow) -> Flow:
     def steer(request: ActionRequest) -> Decision:
-        assert flow.session is not None
         flow.session.steer(f"the token is {SECRET}")
         return yes(request)
 
@@ -76,7 +74,6 @@ async def edited_plan(make_flow: MakeFlow) -> Flow:
         return PlanReview("edit", plan_from_text(PLAN, plan), "person")
 
     flow = make_flow(f"replies:{PLANNED}", [yes] * 9)
-    assert flow.user is not None
     flow.user.reviews.append(edit)
     await flow.run()
     return flow
@@ -84,7 +81,6 @@ async def edited_plan(make_flow: MakeFlow) -> Flow:
 
 async def reason_of_a_rejected_plan(make_flow: MakeFlow) -> Flow:
     flow = make_flow(f"replies:{PLANNED}", [yes] * 9)
-    assert flow.user is not None
     flow.user.reviews.append(lambda plan: PlanReview("reject", plan, "person", f"use {SECRET}"))
     await flow.run()
     return flow
@@ -109,7 +105,6 @@ async def answer_to_a_question(make_flow: MakeFlow) -> Flow:
         return f"Use {SECRET}"
 
     flow = make_flow(f"replies:{ASKED}", [yes])
-    assert flow.user is not None
     await flow.open().run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     return flow
 
@@ -117,7 +112,6 @@ async def answer_to_a_question(make_flow: MakeFlow) -> Flow:
 async def title(make_flow: MakeFlow) -> Flow:
     flow = make_flow("replies: [{text: Ok., repeat: forever}]")
     await flow.run(f"Look at {SECRET}")
-    assert flow.session is not None
     return flow
 
 
@@ -148,7 +142,6 @@ async def what_the_model_wrote(make_flow: MakeFlow) -> Flow:
 """,
         [yes] * 9,
     )
-    assert flow.user is not None
     answer = await flow.run()
     assert flow.results[0].text.strip() == str(len(SECRET))
     assert placeholder(flow, 1) in answer.text
@@ -222,7 +215,6 @@ async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> 
     await flow.run(UserInput("look", data=f"the first is {SECRET}"))
     first = placeholder(flow, 1)
     assert first in flow.shown[0]
-    assert flow.session is not None
     await flow.session.context.compact_now(asked=True)
     for words in ("one", "two", "three"):
         await flow.run(words)
@@ -258,7 +250,6 @@ async def test_numbers_in_the_output_of_a_command_are_not_kept(
     receipt = "paid with 4111-1111-1111-1111, ssn 219-09-9999, patient has diabetes\n"
     (flow.folder / "receipt.txt").write_text(receipt)
     await flow.run()
-    assert flow.session is not None
     await flow.session.finish()
     flow.close()
 

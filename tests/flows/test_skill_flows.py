@@ -17,7 +17,6 @@ from kogniterm.runtime.trust import project_places
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.runtime.use_cases.stored_data import export_parts
-from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed
 from tests.support.forge import Forge
@@ -95,13 +94,12 @@ async def test_the_files_of_a_skill_are_read_without_a_question_as_they_were(
     secret.write_text("KEY=1\n")
     await flow.run()
     assert any("heliotrope" in text for text in flow.shown)
-    assert flow.user is not None
     assert flow.user.asked == []
-    assert not flow.session.skills.may_read(secret)  # type: ignore[union-attr]  # it is open
+    assert not flow.session.skills.may_read(secret)
     style.write_text("exchanged\n")
-    assert not flow.session.skills.may_read(style)  # type: ignore[union-attr]  # as above
+    assert not flow.session.skills.may_read(style)
     outside = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "config.toml"
-    assert not flow.session.skills.may_read(outside)  # type: ignore[union-attr]  # as above
+    assert not flow.session.skills.may_read(outside)
 
 
 @pytest.mark.usefixtures("home")
@@ -270,32 +268,6 @@ async def test_the_user_runs_a_skill_by_its_name_and_switches_it_off(
     with pytest.raises(UsageError, match="did you mean by-hand"):
         await repl.type("/skills show by-hnd")
     assert "1. Run `scripts/commits.sh`" in await repl.type("/skills show release-notes")
-
-
-@pytest.mark.usefixtures("home")
-async def test_a_session_that_used_skills_is_replayed(make_flow: MakeFlow, forge: Forge) -> None:
-    flow = make_flow(USE)
-    install(own(flow))
-    session = flow.open()
-    await flow.run("write the release notes")
-    await session.context.compact_now(asked=True)
-    await flow.run("go on")
-    flow.close()
-    shutil.rmtree(own(flow))
-    status, report = replayed(forge, flow)
-    assert (status, report["divergence"]) == (0, None)
-
-
-@pytest.mark.usefixtures("home")
-async def test_wrong_names_are_answered_with_what_there_is(make_flow: MakeFlow) -> None:
-    flow = make_flow("""replies:
-  - calls: [{tool: use_skill, arguments: {name: release-note}}]
-  - text: Sorry.
-""")
-    install(own(flow))
-    await flow.run()
-    assert any("there are: release-notes." in text for text in flow.shown)
-    assert not flow.of(events.ActionProposed)
 
 
 async def test_what_is_stored_of_skills_is_forgotten(make_flow: MakeFlow, home: Path) -> None:

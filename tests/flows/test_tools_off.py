@@ -16,7 +16,7 @@ from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
 from kogniterm.tools.workspace_paths import mode_of
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
 from tests.support.tool_package import install
@@ -41,12 +41,10 @@ def with_rules(flow: Flow, rules: str) -> None:
 
 
 def offered(flow: Flow) -> set[str]:
-    assert flow.session is not None
     return {spec.name for spec in flow.session.context.offered_tools()}
 
 
 def entry(flow: Flow, name: str) -> ToolEntry:
-    assert flow.session is not None
     return tools_of_session(flow.session).find(name)
 
 
@@ -143,7 +141,7 @@ async def test_a_rule_about_some_files_holds_for_reading_tools_too(
     assert "text of notes" in seen
     assert "text of asked" in seen
     assert "text of private" not in seen
-    ((request, _report, _verdict),) = flow.user.asked  # type: ignore[union-attr]
+    ((request, _report, _verdict),) = flow.user.asked
     assert request.effect == "read"
     flow.close()
     status, report = replayed(forge, flow)
@@ -205,7 +203,7 @@ async def test_a_tool_of_another_package_is_asked_for_and_redacted(
     flow.open()
     assert "count_words" in offered(flow)
     await flow.run()
-    ((request, report, verdict),) = flow.user.asked  # type: ignore[union-attr]
+    ((request, report, verdict),) = flow.user.asked
     assert (request.effect, report.label, verdict.kind) == ("external", "needs_approval", "ask")
     assert request.command == "count_words(text='one two', least=1)"
     assert "Runs code of the package acme-tools 1.2, which KogniTerm cannot inspect." in [
@@ -227,16 +225,8 @@ async def test_a_rule_of_the_user_is_what_trusts_it(
     flow = plugged(make_flow, COUNT, decisions=[], **flags)
     with_rules(flow, '[[rule]]\ndecision = "allow"\ntool = "count_words"\n')
     await flow.run()
-    assert flow.user.asked == []  # type: ignore[union-attr]
+    assert flow.user.asked == []
     assert flow.shown[2].startswith("2 words")
-
-
-@pytest.mark.usefixtures("package")
-async def test_what_is_rejected_does_not_run(make_flow: MakeFlow) -> None:
-    flow = plugged(make_flow, COUNT, decisions=[no("why?")])
-    answer = await flow.run()
-    assert answer.stop == "refused"
-    assert sys.modules["acme.tools"].RAN == []
 
 
 @pytest.mark.usefixtures("package")
@@ -250,7 +240,7 @@ async def test_an_edit_of_it_can_be_undone(make_flow: MakeFlow) -> None:
     session = flow.open()
     await flow.run()
     assert path.read_text() == "stamped"
-    ((_request, report, _verdict),) = flow.user.asked  # type: ignore[union-attr]
+    ((_request, report, _verdict),) = flow.user.asked
     assert "letter" in [effect.target for effect in report.effects]
     session.undo.store.restore(session.undo.latest())
     assert path.read_text() == "dear\n"
@@ -260,18 +250,9 @@ async def test_an_edit_of_it_can_be_undone(make_flow: MakeFlow) -> None:
 async def test_its_hosts_and_its_failures_are_shown(make_flow: MakeFlow) -> None:
     flow = plugged(make_flow, call("send_stamp", "{to: Ana}"), decisions=[yes])
     await flow.run()
-    ((_request, report, _verdict),) = flow.user.asked  # type: ignore[union-attr]
+    ((_request, report, _verdict),) = flow.user.asked
     assert "stamps.example.org" in [effect.target for effect in report.effects]
     assert "Ana has no post office." in flow.shown[2]
-
-
-@pytest.mark.usefixtures("package")
-async def test_plan_mode_refuses_it(make_flow: MakeFlow) -> None:
-    flow = plugged(make_flow, COUNT, decisions=[])
-    flow.open().use_mode("plan")
-    await flow.run()
-    assert sys.modules["acme.tools"].RAN == []
-    assert str(entry(flow, "count_words").off) == "plan mode"
 
 
 @pytest.mark.usefixtures("package")
@@ -311,7 +292,6 @@ async def test_a_sub_agent_gets_the_tools_of_packages_that_its_file_names(
     assert "count_words" not in named["other"].tools
     answer = await flow.run(addressed(UserInput("@counter count"), named))
     assert answer.text == "Done."
-    assert flow.user is not None
     ((request, _report, _verdict),) = flow.user.asked
     assert (request.tool, request.effect, request.agent_name) == (
         "count_words", "external", "counter",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -18,22 +17,6 @@ from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, User, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
-
-
-async def test_a_question_needs_no_command(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Forty-two.}]")
-    answer = await flow.run("What is the answer?")
-    assert (answer.text, answer.stop, answer.exit_code) == ("Forty-two.", "done", 0)
-    assert len(flow.of(events.ModelCalled)) == 1
-    assert "".join(e.text for e in flow.of(events.AnswerDelta)) == "Forty-two."
-
-
-async def test_output_and_exit_code_reach_the_model(make_flow: MakeFlow) -> None:
-    flow = make_flow(ONE % "echo hello; exit 3", decisions=[yes])
-    answer = await flow.run()
-    assert answer.exit_code == 0
-    assert flow.shown[2] == "hello\n[exit 3]"
-    assert b"".join(e.data for e in flow.of(events.CommandOutput)).strip() == b"hello"
 
 
 async def test_the_shell_keeps_its_state_between_commands(make_flow: MakeFlow) -> None:
@@ -110,38 +93,13 @@ replies:
 async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "echo long", decisions=[change_to("echo short"), yes])
     await flow.run()
-    assert [r.command for r, _, _ in flow.user.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
+    assert [r.command for r, _, _ in flow.user.asked] == ["echo long", "echo short"]
     assert flow.shown[2].startswith("[the user changed the command to: echo short]\nshort")
-
-
-async def test_the_default_asks_before_every_command(make_flow: MakeFlow) -> None:
-    flow = make_flow(ONE % "true", decisions=[yes])
-    await flow.run()
-    assert len(flow.user.asked) == 1  # type: ignore[union-attr]
-
-
-async def test_nobody_to_ask_means_refused_and_the_exit_code_says_so(make_flow: MakeFlow) -> None:
-    flow = make_flow(ONE % "touch made", approval_mode="manual")
-    answer = await flow.run()
-    assert answer.exit_code == 3
-    assert "not run" in flow.shown[2]
-    assert not (flow.folder / "made").exists()
-
-
-async def test_auto_runs_what_is_harmless_and_refuses_what_is_dangerous(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow("replies: [{run: mkdir a}, {run: rm -rf /}, {text: Done.}]")
-    answer = await flow.run()
-    assert (flow.folder / "a").is_dir()
-    assert answer.exit_code == 3
-    assert len(flow.results) == 1
 
 
 async def test_the_journal_tells_the_whole_story_in_order(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "true", decisions=[yes])
     await flow.run()
-    assert flow.session is not None
     kinds = [type(record.body) for record in flow.session.journal.records()]
     story = [Requested, Judged, Decided, Intent, Outcome]
     start = kinds.index(Requested)
@@ -170,8 +128,7 @@ async def test_a_plan_is_ticked_off_with_evidence(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     answer = await flow.run()
     assert answer.exit_code == 0
-    plan = flow.session.state.plan  # type: ignore[union-attr]
-    assert plan is not None
+    plan = flow.session.state.plan
     assert [step.status for step in plan.steps] == ["done", "done"]
     assert all(step.evidence[0].exit_code == 0 for step in plan.steps)
     assert [c.plan.steps[0].status for c in flow.of(events.PlanChanged)] == [
@@ -193,24 +150,6 @@ replies:
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("not_done", 1)
     assert any("Check failed (exit 1): s1 is not done" in text for text in flow.shown)
-
-
-@pytest.mark.parametrize(
-    ("limit", "reason"),
-    [
-        ({"max_steps": 2}, "Model call limit reached: 2."),
-    ],
-)
-async def test_a_budget_stops_cleanly(
-    make_flow: MakeFlow, limit: dict[str, object], reason: str
-) -> None:
-    flow = make_flow(PLAN, **limit)
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert str(answer.reason) == reason
-    assert "Left:" in answer.text
-    assert flow.session is not None
-    assert not flow.session.state.pending
 
 
 async def test_a_failing_model_ends_the_turn_and_the_next_one_works(make_flow: MakeFlow) -> None:
@@ -240,17 +179,6 @@ async def test_stopping_the_turn_stops_the_command_and_keeps_its_output(
     assert (await flow.run("go on")).text == "Next."
 
 
-async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{run: 'echo begun; sleep 600'}, {text: Next.}]", [yes])
-    task = asyncio.ensure_future(flow.run())
-    await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
-    assert flow.session is not None
-    flow.session.runner.stopping.request()
-    answer = await task
-    assert (answer.text, answer.exit_code) == ("Next.", 0)
-    assert "[The user stopped it.]" in flow.shown[2]
-
-
 async def test_the_model_is_told_that_the_user_stopped_it_while_it_thought(
     make_flow: MakeFlow,
 ) -> None:
@@ -275,7 +203,7 @@ async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(
             await asyncio.Event().wait()
             raise AssertionError
 
-    user, flow.user = flow.user, Slow()  # type: ignore[assignment]
+    user, flow.user = flow.user, Slow()
     task = asyncio.ensure_future(flow.run())
     await waiting.wait()
     task.cancel()
@@ -283,13 +211,6 @@ async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(
     assert "the user stopped the turn" in flow.shown[2]
     flow.user = user
     assert (await flow.run("other")).text == "Next."
-
-
-async def test_a_script_that_did_not_change_after_approval_runs(make_flow: MakeFlow) -> None:
-    flow = make_flow(ONE % "bash < deploy.sh", decisions=[yes])
-    (flow.folder / "deploy.sh").write_text("echo ran >> ran.log\n")
-    assert (await flow.run()).exit_code == 0
-    assert (flow.folder / "ran.log").read_text() == "ran\n"
 
 
 async def test_a_script_that_changed_after_approval_does_not_run(make_flow: MakeFlow) -> None:
@@ -302,7 +223,7 @@ async def test_a_script_that_changed_after_approval_does_not_run(make_flow: Make
             script.write_text("echo evil\n")
             return yes(request)  # type: ignore[arg-type]
 
-    flow.user = Slow()  # type: ignore[assignment]
+    flow.user = Slow()
     flow.flags["approval_mode"] = "manual"
     answer = await flow.run()
     assert "deploy.sh changed after the command was checked" in flow.shown[2]
@@ -362,37 +283,13 @@ async def test_a_question_left_open_is_judged_anew_and_then_held_to(make_flow: M
         async def decide(self, request: object, report: object, verdict: object) -> object:
             raise asyncio.CancelledError(LEFT_OPEN)
 
-    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
+    user, flow.user = flow.user, Leaves()
     with pytest.raises(asyncio.CancelledError):
         await flow.run()
     script.write_text("echo other\n")
     flow.user = user
     answer = await flow.run(None)
     assert (answer.exit_code, flow.results[0].text.strip()) == (0, "other")
-
-
-async def test_edits_are_asked_with_their_diff_and_can_be_undone(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - calls: [{tool: edit_file, arguments: {path: a.txt, old: one, new: two}}]
-  - text: Changed.
-"""
-    flow = make_flow(script, [yes])
-    (flow.folder / "a.txt").write_text("one\n")
-    await flow.run()
-    request, report, _ = flow.user.asked[0]  # type: ignore[union-attr]
-    assert request.detail.endswith("-one\n+two")
-    assert report.label == "workspace_write"
-    assert (flow.folder / "a.txt").read_text() == "two\n"
-    assert flow.session is not None
-    flow.session.undo.store.restore(flow.session.undo.latest())
-    assert (flow.folder / "a.txt").read_text() == "one\n"
-
-
-async def test_piped_data_is_data(make_flow: MakeFlow) -> None:
-    flow = make_flow()
-    await flow.run(UserInput("review this", data="diff --git", source="run"))
-    assert flow.shown[0].startswith("review this\n\n<stdin>\ndiff --git\n</stdin>\n\n(No user")
 
 
 async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
@@ -416,7 +313,6 @@ replies:
     answer = await flow.run("Never touch prod. Count.")
     assert answer.text == "Done."
     assert any("compacted" in str(e.text) for e in flow.of(events.Notice))
-    assert flow.session is not None
     assert "Never touch prod. Count." in flow.session.state.messages[0].text
 
 
@@ -441,27 +337,9 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
         assert after[: len(before)] == before
 
 
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("python3 -c 'input(\"Go? \")'", "[job j1 waits for input: `Go? `. jobs send types"),
-        ("read -s secret", "[job j1 waits for a password, which only the user may type: stop it]"),
-        ("sleep 1000", "sleep was sleeping for"),
-    ],
-)
-async def test_the_model_is_told_what_a_command_waited_for(
-    make_flow: MakeFlow, command: str, told: str
-) -> None:
-    script = f"replies: [{{run: {json.dumps(command)}}}, {{text: All right.}}]"
-    flow = make_flow(script, command_timeout=2.5)
-    await flow.run()
-    assert told in flow.shown[2]
-
-
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: 'true'}, {text: Done.}]", [yes])
     session = flow.open()
-    assert flow.user is not None
     decide, clock = flow.user.decide, session.journal.clock
     late = 0.0
 

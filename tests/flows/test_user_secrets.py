@@ -31,7 +31,6 @@ async def asked(flow: Flow, *, text: str = "go", value: str | None = None) -> li
     async def ask_secret(name: str) -> str | None:
         return value
 
-    assert flow.user is not None
     session = flow.session or flow.open()
     await session.run(
         UserInput(text), approver=flow.user, sink=flow.tell, at_prompt=True, ask_secret=ask_secret
@@ -162,7 +161,6 @@ async def test_a_later_process_asks_for_the_value_or_tells_that_it_is_missing(
     assert "The value of the secret SECRET_1 is not known" in other.shown[-2]
     await asked(other, text="again", value=VALUE + "!")
     assert other.results[-1].text.strip() == str(len(VALUE) + 1)
-    assert other.session is not None
     assert other.session.journal.given.give("another-value") == "SECRET_3"
     other.close()
     last = make_flow(script(USES))
@@ -189,7 +187,6 @@ async def test_no_key_of_the_settings_reaches_a_command_by_any_name(
     assert "tpek=TPEK" in texts[0]
     assert "1=ENIF" in texts[2]
     assert not any(KEY[::-1] in text for text in texts)
-    assert flow.session is not None
     given = flow.session.journal.given
     for value in (KEY, f"Bearer {KEY}"):
         with pytest.raises(UsageError, match="own settings"):

@@ -97,7 +97,8 @@ def test_every_section_on_commands_and_keys_is_promised(page: str) -> None:
 def typed_texts() -> str:
     """Return the sources of all tests in which a user types."""
     folders = ("ui", "flows", "terminal")
-    files = (file for name in folders for file in (ROOT / "tests" / name).rglob("test_*.py"))
+    files = [file for name in folders for file in (ROOT / "tests" / name).rglob("test_*.py")]
+    files.append(ROOT / "tests" / "cli" / "test_typed_commands.py")
     return "\n".join(file.read_text("utf-8") for file in sorted(files))
 
 

@@ -76,20 +76,3 @@ def test_what_was_imported_works_in_the_next_session(
     say(terminal, "how do you spell?", "I write colour.")
     say(terminal, "/help git:commit", "Write a commit message")
     assert leave(terminal) == 0
-
-
-def test_the_prompt_imports_too(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = at_home(open_terminal, user, "gemini", columns=80, rows=24)
-    model = scripted(terminal, "replies:\n  - {text: Hello.}\n")
-    open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "/import", "gemini-cli")
-    say(terminal, "/import cursor", "choose one of claude, codex")
-    say(terminal, "/import gemini")
-    terminal.until("Import 6 entries?")
-    terminal.look()
-    terminal.send("y")
-    terminal.until("6 entries imported.")
-    say(terminal, "/import gemini", "There is nothing to add.")
-    assert leave(terminal) == 0
-    assert (terminal.home / CONFIG / "skills/maps/SKILL.md").exists()
-    assert no_secret_shown(terminal)

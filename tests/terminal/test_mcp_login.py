@@ -90,20 +90,3 @@ def test_the_user_agrees_signs_in_in_the_browser_and_signs_out(
     terminal.until("Signed out of peer.")
     assert terminal.status() == 0
     assert sign_in_files(terminal) == []
-
-
-def test_wrong_names_and_runs_without_a_terminal(
-    open_terminal: OpenTerminal, user: User, peer: str
-) -> None:
-    terminal = open_terminal(user=user, columns=160)
-    configure(terminal, peer)
-    for command, said in (
-        ("kogniterm mcp login per", "There is no MCP server per; did you mean peer?"),
-        ("kogniterm mcp login elsewhere", "its entry belongs in"),
-        ("kogniterm mcp login here", "is a program on this machine, which needs no sign-in"),
-        ("kogniterm mcp logout peer", "You were not signed in to peer."),
-        ("kogniterm mcp login peer </dev/null", "needs a terminal"),
-    ):
-        terminal.start(command)
-        terminal.until(said)
-        terminal.status()

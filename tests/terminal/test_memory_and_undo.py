@@ -168,29 +168,6 @@ def test_a_fact_that_waits_is_asked_about_once_and_words_never_confirm_it(
     assert leave(terminal) == 0
 
 
-READS = """
-replies:
-  - {text: "I heard you.", repeat: forever}
-  - when: {purpose: extract_facts}
-    repeat: forever
-    text: '{"facts": [{"text": "The user prefers tabs", "quote": "I prefer tabs to spaces",
-            "category": "preference", "confidence": 0.95, "scope": "project"}]}'
-"""
-
-
-def test_a_start_at_the_prompt_reads_what_a_run_left(open_terminal: OpenTerminal) -> None:
-    terminal = open_terminal(columns=160)
-    model = scripted(terminal, READS)
-    terminal.run(f"kogniterm run --model {model} 'by the way, I prefer tabs to spaces'")
-    assert statuses(terminal) == {}
-    open_prompt(terminal, f"kogniterm --model {model}")
-    while not any(" tokens" in line for line in terminal.shown):  # those of the reading
-        terminal.send("\x0c")
-        terminal.look()
-    assert leave(terminal) == 0
-    assert statuses(terminal) == {"The user prefers tabs": "active"}
-
-
 def test_a_run_names_the_command_and_asks_nothing(open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(columns=160)
     wait_for_confirmation(terminal, BUDGET)

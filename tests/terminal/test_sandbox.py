@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -22,30 +21,6 @@ from tests.support.typing_user import (
 from tests.terminal.conftest import OpenTerminal
 
 KINDS = {kind: GIVES[kind].name for kind in GIVES if kind != "none"}
-STEPS = """
-replies:
-- run: python3 -c "print(6 * 7)" > made; cat made
-- run: python3 -c "open('../outside', 'w')"
-- text: Both steps were tried.
-"""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sandbox_is_found_from_a_terminal(
-    open_terminal: OpenTerminal, user: User, place: Path, kind: str
-) -> None:
-    require_sandbox(kind)
-    (place / "project").mkdir()
-    (place / "project" / "steps.yaml").write_text(STEPS)
-    terminal = open_terminal(user=user, environment={"KOGNITERM_SANDBOX": kind})
-    _, said = terminal.run("kogniterm doctor")
-    assert f"sandbox: {KINDS[kind]} works" in said
-    status, said = terminal.run("kogniterm run -y --model scripted:steps.yaml go")
-    assert "42" in said
-    assert "Both steps were tried." in said
-    assert (place / "project" / "made").read_text() == "42\n"
-    assert not (place / "outside").exists()
-    assert status == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 
-from tests.support.forge import until
 from tests.support.pipes import fifos, writer_of
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     anew,
     leave,
     open_prompt,
-    running,
     say,
     screen,
     scripted,
@@ -62,23 +60,6 @@ def test_each_has_a_frame_and_the_whole_frames_stand_in_order(
     assert leave(terminal) == 0
 
 
-def test_ctrl_c_stops_all_of_them(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, rows=30, columns=100)
-    model = at_once(terminal, "cat first", "cat second")
-    paths = fifos(terminal.folder, "first", "second")
-    open_prompt(terminal, f"kogniterm --allow-reads --no-sandbox --model {model}")
-    say(terminal, "read them")
-    held = [writer_of(path) for path in paths]
-    terminal.until("Running 2 commands")
-    terminal.send("\x03")
-    terminal.until("All read.")
-    for fd in held:
-        os.close(fd)
-    assert terminal.text.count("✗ stopped") == 2
-    assert not running(f"cat {paths[0].name}\0")
-    assert leave(terminal) == 0
-
-
 def test_the_user_types_into_one_after_the_other(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, rows=30, columns=100)
     model = at_once(terminal, "head -n 1 && echo over one", "head -n 1 && echo over two")
@@ -94,20 +75,3 @@ def test_the_user_types_into_one_after_the_other(open_terminal: OpenTerminal, us
     for text in ("over one", "over two"):
         assert text in terminal.text
     assert leave(terminal) == 0
-
-
-def test_plain_output_keeps_the_output_of_each_together(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=100)
-    model = at_once(terminal, "cat first", "cat second")
-    paths = fifos(terminal.folder, "first", "second")
-    terminal.start(f"kogniterm run --allow-reads --no-sandbox --model {model} go > out 2> err")
-    held = [writer_of(path) for path in paths]
-    write(held[1], "two\n")
-    until(lambda: "$ cat first" in (terminal.folder / "err").read_text())
-    write(held[0], "one\n")
-    until(lambda: "All read." in (terminal.folder / "out").read_text())
-    said = (terminal.folder / "err").read_text()
-    places = [said.index(text) for text in ("$ cat first", "one", "exit 0", "$ cat second", "two")]
-    assert places == sorted(places)

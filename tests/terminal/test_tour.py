@@ -65,24 +65,6 @@ def test_the_user_takes_the_tour_and_nothing_of_it_stays(
     assert found_below(terminal.folder) == set()
 
 
-def test_what_the_script_does_not_expect_ends_the_tour_honestly(
-    open_terminal: OpenTerminal, temporary: Path
-) -> None:
-    terminal = open_terminal(environment={"TMPDIR": str(temporary)})
-    terminal.start("kogniterm tour")
-    terminal.until("Press Enter to send the task.")
-    terminal.until("delete last year's logs")
-    terminal.send("\r")
-    answer(terminal, "Tour 1/5", "y")
-    answer(terminal, "Tour 2/5", "n")
-    terminal.until("reason")
-    terminal.send("\r")
-    terminal.until("I am a script, and have no reply to this.")
-    terminal.until("The tour ends here. Press Ctrl-D to leave.")
-    assert leave(terminal) == 0
-    assert found_below(temporary) == set()
-
-
 def test_it_plays_by_itself_until_a_key_ends_it(
     open_terminal: OpenTerminal, temporary: Path
 ) -> None:
