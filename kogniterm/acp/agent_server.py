@@ -51,7 +51,7 @@ from kogniterm.host.installation import own_command
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.standard_streams import standard_streams
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:

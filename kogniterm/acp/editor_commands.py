@@ -13,7 +13,7 @@ from kogniterm.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 from kogniterm.runtime.questions.approval_facts import Say
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:

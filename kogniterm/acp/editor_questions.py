@@ -31,7 +31,7 @@ from pydantic import ValidationError
 
 from kogniterm.acp.outbox import Outbox
 from kogniterm.acp.session_updates import safe
-from kogniterm.acp.update_parts import Content, diffs, first_line, tool_kind, whole_fenced
+from kogniterm.acp.update_parts import Content, diffs, tool_kind, whole_fenced
 from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.budgets import limit_text
@@ -43,7 +43,8 @@ from kogniterm.runtime.questions.client_questions import (
     plan_text,
 )
 from kogniterm.runtime.session_plans import may_grant
-from kogniterm.text.visible import one_line, render, render_line, unrender
+from kogniterm.text.shorten import first_line, one_line
+from kogniterm.text.visible import render, render_line, unrender
 from kogniterm.types import (
     ActionRequest,
     Decision,

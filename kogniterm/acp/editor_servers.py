@@ -23,7 +23,7 @@ from kogniterm.runtime.extensions.servers.server_setup import (
     tell_of_server,
 )
 from kogniterm.runtime.questions.approval_facts import Say
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.types import Phrase
 

@@ -21,7 +21,8 @@ from acp.schema import (
 
 from kogniterm.errors import UsageError
 from kogniterm.host.named_files import mentions
-from kogniterm.text.visible import clean, one_line, whole
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean, whole
 from kogniterm.types import UserInput
 from kogniterm.types.images import IMAGE_BYTES, read_header
 

@@ -28,7 +28,6 @@ from kogniterm.acp.update_parts import (
     Content,
     diffs,
     fenced,
-    first_line,
     joined,
     locations,
     plan_entries,
@@ -40,7 +39,8 @@ from kogniterm.runtime.questions.approval_facts import Say, effect_line
 from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.visible import clean, one_line, render, without_style
+from kogniterm.text.shorten import first_line, one_line
+from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import (
     ENDINGS,
     ActionRequest,

@@ -151,12 +151,6 @@ def _step(step: PlanStep, say: Say) -> str:
     return words["step"]
 
 
-def first_line(text: str, limit: int = 200) -> str:
-    """Return the title of something that `text` is the whole of."""
-    line, _break, rest = text.strip().partition("\n")
-    return f"{line[: limit - 2]} …" if rest or len(line) > limit else line
-
-
 def joined(parts: Sequence[str]) -> str:
     """Return paragraphs of a message."""
     return "\n\n".join(part.strip() for part in parts if part.strip())

@@ -37,7 +37,7 @@ from kogniterm.agent.messages import (
     without_images,
 )
 from kogniterm.errors import ContextOverflowError
-from kogniterm.text.visible import left_out
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
 from kogniterm.types.turn_values import NOTE, SAID
 
@@ -157,17 +157,9 @@ def split(
     return list(messages[:cut]), list(messages[cut:])
 
 
-def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
-    """Return head and tail of `text`, tail-weighted because errors stand at the end."""
-    if len(text) <= limit:
-        return text
-    head, tail = limit // 3, limit - limit // 3
-    return f"{text[:head]}\n{left_out(len(text) - head - tail)}\n{text[-tail:]}"
-
-
 def one_line(text: str, limit: int) -> str:
     """Return `text` clipped, as one line."""
-    return " ".join(clip(" ".join(text.split()), limit).split())
+    return " ".join(head_and_tail(" ".join(text.split()), limit).split())
 
 
 def compacted(
@@ -187,10 +179,14 @@ def compacted(
     parts = [prompts.text("compact.summary_follows")]
     parts.extend(f"The user said:\n{words}" for words in said)
     room = int(limit * SAID_SHARE) - sum(map(len, said))
-    added = "" if any(map(is_input, kept)) else clip(_added(older), max(room, OLD_RESULT_CHARS))
+    added = (
+        ""
+        if any(map(is_input, kept))
+        else head_and_tail(_added(older), max(room, OLD_RESULT_CHARS))
+    )
     if added:
         parts.append(f"Beside the last of these came:\n{added}")
-    summary = clip(summary, int(limit * SUMMARY_SHARE))
+    summary = head_and_tail(summary, int(limit * SUMMARY_SHARE))
     parts.append(f"What happened:\n{summary}")
     done = what_was_done(older, kept)
     if lines := [*facts, *_done_lines(done, int(limit * DONE_SHARE))]:
@@ -343,7 +339,7 @@ def within(said: Sequence[str], limit: int) -> list[str]:
     """
     if not said:
         return []
-    first, *rest = [clip(words, limit // min(len(said), 2)) for words in said]
+    first, *rest = [head_and_tail(words, limit // min(len(said), 2)) for words in said]
     chosen: list[str] = []
     used = len(first)
     for words in reversed(rest):
@@ -374,17 +370,17 @@ def plain_summary(messages: Sequence[BaseMessage]) -> str:
     calls: dict[str, str] = {}
     for message in messages:
         if SUMMARY in message.additional_kwargs:
-            before = clip(message.additional_kwargs[SUMMARY], 3000) + "\n"
+            before = head_and_tail(message.additional_kwargs[SUMMARY], 3000) + "\n"
         elif isinstance(message, AIMessage):
             if message.text.strip():
-                lines.append(f"Model: {clip(message.text.strip(), 300)}")
+                lines.append(f"Model: {head_and_tail(message.text.strip(), 300)}")
             for call in message.tool_calls:
                 shown = call["args"].get("command") or call["args"]
                 calls[str(call["id"])] = one_line(f"{call['name']}: {shown}", 200)
         elif isinstance(message, ToolMessage):
             ended = one_line(_OWN_LINES.sub("", message.text), 200)
             lines.append(f"{calls.get(message.tool_call_id, message.name)} -> {ended}")
-    return before + clip("\n".join(lines), 6000 - len(before))
+    return before + head_and_tail("\n".join(lines), 6000 - len(before))
 
 
 def transcript(messages: Sequence[BaseMessage], tokens: int) -> str:
@@ -398,7 +394,7 @@ def transcript(messages: Sequence[BaseMessage], tokens: int) -> str:
                 lines.append(f"MODEL: {message.text} {calls}".rstrip())
             elif isinstance(message, ToolMessage):
                 shown = "[its instructions]" if message.name == USE_SKILL else message.text
-                lines.append(f"RESULT: {clip(shown, size)}")
+                lines.append(f"RESULT: {head_and_tail(shown, size)}")
             elif SUMMARY in message.additional_kwargs:
                 lines.append(f"SUMMARY SO FAR: {message.additional_kwargs[SUMMARY]}")
             else:
@@ -407,7 +403,7 @@ def transcript(messages: Sequence[BaseMessage], tokens: int) -> str:
         text = "\n".join(lines)
         if text_tokens(text) <= tokens:
             return text
-    return clip(text, len(text) * tokens // text_tokens(text))
+    return head_and_tail(text, len(text) * tokens // text_tokens(text))
 
 
 RESULT_SIZES = (8_000, 2_000, 600, 200, 80)
@@ -515,14 +511,14 @@ def fitted(
 
 def _short_result(message: BaseMessage, size: int) -> BaseMessage:
     if isinstance(message, ToolMessage) and len(message.text) > size:
-        return message.model_copy(update={"content": clip(message.text, size)})
+        return message.model_copy(update={"content": head_and_tail(message.text, size)})
     return message
 
 
 def _short_text(message: BaseMessage, size: int) -> BaseMessage:
     update: dict[str, Any] = {}
     if len(message.text) > size:
-        message = with_text(message, clip(message.text, size))
+        message = with_text(message, head_and_tail(message.text, size))
     if isinstance(message, AIMessage) and message.tool_calls:
         update["tool_calls"] = [
             {**call, "args": {key: _short_value(v, size) for key, v in call["args"].items()}}
@@ -533,15 +529,15 @@ def _short_text(message: BaseMessage, size: int) -> BaseMessage:
 
 def _short_value(value: Any, size: int) -> Any:
     if isinstance(value, str):
-        return clip(value, size)
-    return value if len(str(value)) <= size else clip(str(value), size)
+        return head_and_tail(value, size)
+    return value if len(str(value)) <= size else head_and_tail(str(value), size)
 
 
 def _newest_rounds(messages: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
     """Return the newest whole rounds within `limit`, behind a note on what was left out."""
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     for start in starts[1:]:
-        summary = clip(plain_summary(messages[:start]), 600)
+        summary = head_and_tail(plain_summary(messages[:start]), 600)
         earlier = note(prompts.text("compact.earlier_rounds", summary=summary))
         kept = [earlier, *messages[start:]]
         if estimate_tokens(kept) <= limit:

@@ -20,12 +20,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import Window, clip
+from kogniterm.agent.compaction import Window
 from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
 from kogniterm.agent.messages import ImageBlock, artifact_of, last_ai
 from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, TOOL_SETS
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Model, Tool
+from kogniterm.text.shorten import gist, head_and_tail
 from kogniterm.types import (
     CALL_TOOL,
     USE_SKILL,
@@ -131,8 +132,7 @@ class Task(NamedTuple):
     @property
     def short(self) -> str:
         """Return its gist in one line, for the screen."""
-        line = " ".join(self.text.split())
-        return line if len(line) <= SHORT_TASK else f"{line[: SHORT_TASK - 1]}…"
+        return gist(self.text, SHORT_TASK)
 
 
 class Result(NamedTuple):
@@ -392,8 +392,8 @@ def result_of(state: AgentState) -> Result:
     last = last_ai(state.messages)
     said = last.text.strip() if last is not None else ""
     if state.failure is None:
-        return Result(clip(said, MAX_RESULT), proof=_proof(state.messages))
-    found = f"\nSo far: {clip(said, MAX_RESULT)}" if said else ""
+        return Result(head_and_tail(said, MAX_RESULT), proof=_proof(state.messages))
+    found = f"\nSo far: {head_and_tail(said, MAX_RESULT)}" if said else ""
     did = actions_done(state)
     return Result(f"The sub-agent did not finish: {state.failure}{found}{did}", "failed")
 
@@ -416,8 +416,8 @@ def actions_done(state: AgentState) -> str:
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
                 shown = call["args"].get("command") or call["args"].get("path") or call["args"]
-                calls[str(call["id"])] = clip(f"{call['name']}: {shown}", 300)
+                calls[str(call["id"])] = head_and_tail(f"{call['name']}: {shown}", 300)
         elif isinstance(message, ToolMessage) and message.name in (*EDITING, *RUNNING):
-            ended = clip(message.text.strip(), 200)
+            ended = head_and_tail(message.text.strip(), 200)
             lines.append(f"- {calls.get(message.tool_call_id, message.name)} -> {ended}")
-    return "\nWhat it did:\n" + clip("\n".join(lines), MAX_RESULT) if lines else ""
+    return "\nWhat it did:\n" + head_and_tail("\n".join(lines), MAX_RESULT) if lines else ""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 from kogniterm.host.terminal_owner import await_foreground
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Answer, Phrase
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences

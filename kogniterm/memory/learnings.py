@@ -26,6 +26,7 @@ from kogniterm.memory.search.word_index import WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import stems_of, tokens
 from kogniterm.text.sensitive_topics import personal_kind
+from kogniterm.text.shorten import gist
 from kogniterm.types import Phrase
 
 MOST_KEPT = 500
@@ -112,9 +113,9 @@ class Learnings:
     ) -> None:
         if personal_kind(task) is not None:
             return
-        task = _short(self._redact(task), 300)
-        shape = _short(self._redact(shape), 400 if shape.startswith(PLAN) else 200)
-        note = _short(self._redact(note), 200)
+        task = gist(self._redact(task), 300)
+        shape = gist(self._redact(shape), 400 if shape.startswith(PLAN) else 200)
+        note = gist(self._redact(note), 200)
         with self._sql.transaction():
             touched = self._sql.run(
                 "UPDATE outcomes SET times = times + 1, created = ?, seconds = ?, note = ? "
@@ -152,8 +153,8 @@ class Learnings:
             return
         if max(len(failed), len(worked), len(fix)) > LONGEST_COMMAND:
             return
-        task = _short(self._redact(task), 300)
-        note = _short(self._redact(error_line(output)), 200)
+        task = gist(self._redact(task), 300)
+        note = gist(self._redact(error_line(output)), 200)
         lesson = Lesson(
             0, task, worked, True, exit_code, 0.0, note, self._clock.now(),
             session_id=session_id, failed=failed, fix=fix,
@@ -164,7 +165,7 @@ class Learnings:
                 self._sql.run(
                     "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND session_id = ? "
                     "AND task = ? AND shape = ? AND ok = ? AND failed = ''",
-                    (*self._bound, session_id, task, _short(self._redact(shape), 200), ok),
+                    (*self._bound, session_id, task, gist(self._redact(shape), 200), ok),
                 )
             touched = self._sql.run(
                 "UPDATE outcomes SET times = times + 1, created = ?, note = ?, exit_code = ?, "
@@ -377,8 +378,3 @@ def error_line(text: str) -> str:
 
 def _cleaned(redact: Callable[[str], str], text: str) -> str:
     return " ".join(redact(text).split())
-
-
-def _short(text: str, longest: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"

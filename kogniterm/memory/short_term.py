@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, get_args
 
 from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.text.shorten import gist
 
 IDLE_SECONDS = 3600.0
 """Seconds after which a name is deleted."""
@@ -165,9 +166,8 @@ def named_in(text: str, *, request: bool = False) -> list[Mention]:
         rest = pattern.sub(" ", rest)
     paths = (one[1].rstrip(".") for one in _PATH.finditer(rest))
     found += [Mention("file", path) for path in paths if not _NO_FILE.fullmatch(path)]
-    if request and (first := " ".join(text.split())):
-        short = first if len(first) <= LONGEST_NAME else f"{first[: LONGEST_NAME - 1]}…"
-        found.append(Mention("request", short))
+    if request and (name := gist(text, LONGEST_NAME)):
+        found.append(Mention("request", name))
     return list(dict.fromkeys(found))
 
 

@@ -21,6 +21,7 @@ from kogniterm.errors import ModelError
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.models.script_file import ReplyCondition, Script, ScriptedReply, read_script
+from kogniterm.text.shorten import gist
 from kogniterm.types import (
     AnswerDelta,
     ModelEvent,
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 MAIN_PURPOSES = frozenset({"create_plan", "decide_action"})
 CHARACTERS_PER_TOKEN = 4
 """For usage numbers the script does not give; the common rule of thumb for English."""
+
+_SHOWN = 200
+"""Characters shown of a text that was not expected."""
 
 
 def open_scripted(path: Path, options: ModelOptions) -> ScriptedModel:
@@ -134,7 +138,7 @@ class ScriptedModel:
             path=self._script.path,
             call=self._calls,
             purpose=request.purpose,
-            shown=_short(_last_text(request)),
+            shown=gist(_last_text(request), _SHOWN),
         )
 
     def _message(self, reply: ScriptedReply, usage: Usage, taken: set[str]) -> AIMessage:
@@ -211,7 +215,7 @@ def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[
         holds, shown = check(wanted)
         if not holds:
             expected = repr(getattr(wanted, "pattern", wanted))
-            return {"key": key, "wanted": expected, "shown": _short(str(shown))}
+            return {"key": key, "wanted": expected, "shown": gist(str(shown), _SHOWN)}
     return None
 
 
@@ -280,8 +284,3 @@ def _usage(request: ModelRequest, reply: ScriptedReply) -> Usage:
 
 def _length(message: BaseMessage) -> int:
     return len(message.content if isinstance(message.content, str) else message.text)
-
-
-def _short(text: str, most: int = 200) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

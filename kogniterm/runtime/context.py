@@ -71,6 +71,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.recording import NESTED
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     Image,
@@ -179,7 +180,7 @@ class ContextService:
                 continue
             text, shown = observed_images(one.found, info)
             limit = observation_limit(info.context_window)
-            texts.append(compaction.clip(self.journal.redact(text), limit))
+            texts.append(head_and_tail(self.journal.redact(text), limit))
             images += shown
         return Attached("\n\n".join(texts), tuple(images), tuple(notices))
 
@@ -337,7 +338,7 @@ class ContextService:
     def _clean(self, text: str) -> str:
         """Return the observation of a tool inside the graph, redacted and clipped."""
         limit = observation_limit(self.modes.model.info.context_window)
-        return compaction.clip(self.journal.redact(text), limit)
+        return head_and_tail(self.journal.redact(text), limit)
 
     def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
         if self.blocked:

@@ -16,7 +16,6 @@ from langchain_core.messages import HumanMessage
 
 from kogniterm import approval, prompts
 from kogniterm.agent import messages
-from kogniterm.agent.compaction import clip
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -24,6 +23,7 @@ from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import ActionRequest, CommandResult, Decision, Phrase, events
 
 RUN_AGAIN = "execute_tool.run_again"
@@ -232,4 +232,4 @@ def partial_output(journal: TurnJournal, intent: Intent) -> str:
             data = file.read()
     except (OSError, ValueError):  # of a name that no file can have
         return ""
-    return clip(data.decode("utf-8", "replace").strip(), PARTIAL_CHARS)
+    return head_and_tail(data.decode("utf-8", "replace").strip(), PARTIAL_CHARS)

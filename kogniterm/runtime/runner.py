@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
-from kogniterm.agent import compaction, messages
+from kogniterm.agent import messages
 from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.messages import ImageBlock, observed_images
 from kogniterm.agent.plan import evaluate
@@ -49,6 +49,7 @@ from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
 from kogniterm.types import (
     EXECUTE_COMMAND,
@@ -366,7 +367,7 @@ class Runner:
                 replace(job, command=self.journal.redact_command(job.command))
                 for job in result.jobs
             ),
-            text=compaction.clip(text, limit),
+            text=head_and_tail(text, limit),
             omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
         )
 
@@ -399,7 +400,7 @@ class Runner:
             count.unasked.append(self.journal.shown(request).command)
         journal, failure, usage = self.journal, end.failed, end.usage
         limit = observation_limit(self.modes.model.info.context_window)
-        observation = compaction.clip(journal.redact(end.text), limit)
+        observation = head_and_tail(journal.redact(end.text), limit)
         heard = AfterTool(self.hooks.told(request))
         if not failure:
             response = tool_response(request, observation)

@@ -6,7 +6,7 @@ import re
 from typing import Self
 
 from kogniterm.errors import UsageError
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 
 LAST = "last"
 """The reference that means the session used last."""

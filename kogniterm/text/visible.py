@@ -224,24 +224,6 @@ def clean(text: str) -> str:
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    """Return `text` on one line, cut with an ellipsis after `limit` characters.
-
-    Blanks and line breaks become single blanks, what else cannot be seen is made visible.
-    """
-    return cut(render_words(" ".join(text.split())), limit)
-
-
-def cut(text: str, limit: int) -> str:
-    """Return `text` with an ellipsis in the place of what exceeds `limit` characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def left_out(count: int) -> str:
-    """Return the mark of `count` characters left out of a text for the model; "" for none."""
-    return f"[… {count} characters left out …]" if count > 0 else ""
-
-
 def without_style(text: str) -> str:
     """Return `text` without colour sequences."""
     return _SGR.sub("", text)

@@ -37,7 +37,7 @@ from kogniterm.text.file_text import (
     unified,
     with_ends,
 )
-from kogniterm.text.visible import cut, left_out
+from kogniterm.text.shorten import cut, left_out
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.workspace_paths import (
     PathArguments,

@@ -18,7 +18,8 @@ from pydantic import create_model
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.installation import install_command
 from kogniterm.protocols import Tool
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.types import EffectClass, Observation, Phrase, ToolSpec
 

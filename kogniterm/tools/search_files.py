@@ -31,7 +31,7 @@ from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
 from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
-from kogniterm.text.visible import left_out
+from kogniterm.text.shorten import left_out
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.file_tools import MAX_CHARS, NOTE_ROOM, Outputs
 from kogniterm.tools.workspace_paths import mode_of, real_path, refuse_other_folder, unreadable

@@ -15,7 +15,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.host.programs import host_environment
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
 

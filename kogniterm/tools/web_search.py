@@ -21,7 +21,8 @@ from kogniterm import __version__
 from kogniterm.errors import ToolError
 from kogniterm.protocols import WebSearcher
 from kogniterm.text.language import language_of
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
 from kogniterm.tools.web import decoded

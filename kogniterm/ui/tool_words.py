@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kogniterm.storage.folders import seen_from
-from kogniterm.text.visible import one_line, render
+from kogniterm.text.shorten import cut, one_line
+from kogniterm.text.visible import render
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
@@ -90,8 +91,7 @@ def _shown(value: object) -> str:
     """Return `value` on one line, hidden characters made visible."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     # Cut before it is looked at: a value may be a whole file.
-    cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    return " ".join(render(cut).split())
+    return " ".join(render(cut(text, LONGEST)).split())
 
 
 def _quoted(value: object) -> str:

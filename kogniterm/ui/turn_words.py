@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kogniterm.runtime.budgets import option_that_raises
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Answer, LeftRunning, Phrase, Usage
 from kogniterm.ui.locale import _, duration, tokens, translate
 

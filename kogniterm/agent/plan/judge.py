@@ -19,12 +19,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip, fitted
+from kogniterm.agent.compaction import CHARS_PER_TOKEN, fitted
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
 from kogniterm.errors import ModelError
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole
 from kogniterm.types import ModelLoading, ModelRequest, ModelRetried, Plan, PlanStep, Reply, Usage
 
@@ -162,10 +163,10 @@ def _what(message: ToolMessage, calls: Mapping[str, Any]) -> str:
     """Return the source of an output: the command that ran, or the tool with its arguments."""
     command = artifact_of(message).get("command")
     if command:
-        return clip(f"$ {command}", 400)
+        return head_and_tail(f"$ {command}", 400)
     call = calls.get(message.tool_call_id)
     arguments = json.dumps(call["args"], ensure_ascii=False, default=str) if call else ""
-    return clip(f"{message.name} {arguments}".strip(), 400)
+    return head_and_tail(f"{message.name} {arguments}".strip(), 400)
 
 
 def as_text(case: JudgedCase, limit: int) -> str:
@@ -179,7 +180,7 @@ def as_text(case: JudgedCase, limit: int) -> str:
     for one in reversed(case.outputs):
         if limit <= 0:
             break
-        text = clip(one.text, max(limit * 2 // 3, 200))
+        text = head_and_tail(one.text, max(limit * 2 // 3, 200))
         limit -= len(text)
         parts.append(f'<{mark} of="{one.of}">\n{text}\n</{mark}>')
     return "\n\n".join((_question(case.step), *reversed(parts)))
@@ -206,7 +207,9 @@ def read(reply: str, case: JudgedCase) -> Judgement | None:
     verdict = next((known for known in get_args(Word) if known == word), None)
     if data is None or verdict is None:
         return None
-    reason = clip(" ".join(str(data.get("reason") or "").split()).rstrip(".: "), MAX_REASON)
+    reason = head_and_tail(
+        " ".join(str(data.get("reason") or "").split()).rstrip(".: "), MAX_REASON
+    )
     quote = " ".join(str(data.get("quote") or "").split())
     found = Judgement(verdict, reason or verdict, quote)
     if quote and not stands(quote, case.outputs):

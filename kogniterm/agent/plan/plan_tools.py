@@ -16,10 +16,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import clip
 from kogniterm.agent.messages import artifact_of, is_input, last_ai
 from kogniterm.agent.plan.plan_parse import CHECKS, INSIDE_CHECKS
 from kogniterm.agent.plan.plan_steps import TOOL_SETS, active_step, handed_out, parent_of
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import Evidence, Plan, PlanStep, ToolSpec
 
 INPUT_CHARS = 1_500
@@ -207,7 +207,11 @@ def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage], lookup: 
         message = outputs.get(proof.request_id) if proof.request_id else None
         if message is None or message.name == COMPLETE_STEP.name:
             continue
-        return str(proof.exit_code) if part == "exit_code" else clip(message.text, INPUT_CHARS)
+        return (
+            str(proof.exit_code)
+            if part == "exit_code"
+            else head_and_tail(message.text, INPUT_CHARS)
+        )
     return "no longer shown; use recall_history" if proofs else "nothing"
 
 
@@ -218,7 +222,7 @@ def _given(reference: str, messages: Sequence[BaseMessage], lookup: Lookup) -> s
         folder = next((str(folder) for folder in known if folder), None) or lookup(reference)
         return folder or "the folder you are in"
     value = lookup(reference)
-    return NOT_SET if value is None else clip(value, INPUT_CHARS)
+    return NOT_SET if value is None else head_and_tail(value, INPUT_CHARS)
 
 
 def fresh_evidence(

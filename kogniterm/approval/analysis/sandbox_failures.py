@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from kogniterm.text.visible import cut, render_line
+from kogniterm.text.shorten import cut
+from kogniterm.text.visible import render_line
 from kogniterm.types import Phrase
 
 Widening = Literal["network", "write", "process"]

@@ -27,7 +27,7 @@ from typing import Any, cast, get_args
 from kogniterm.approval.policy.leases import LEASE_KINDS, Lease, LeaseKind, grant
 from kogniterm.approval.policy.rules import TableError, read_tables
 from kogniterm.errors import SettingsError
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Effect, EffectKind, Phrase, RiskReport
 
 _TABLE = "permission"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import Report, open_sessions, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.text.shorten import cut
 from kogniterm.ui.locale import _, mark, plural
 
 if TYPE_CHECKING:
@@ -85,4 +86,4 @@ def _sentences(report: ReplayReport) -> list[str]:
 
 def _short(value: object) -> str:
     text = _("nothing") if value is None else repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return cut(text, _SHOWN)

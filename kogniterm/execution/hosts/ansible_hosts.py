@@ -35,7 +35,8 @@ from kogniterm.protocols import HostRunner
 from kogniterm.settings import environment
 from kogniterm.storage.folders import write_private
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import one_line, whole
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import whole
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import (
     HostAnswer,

@@ -28,6 +28,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import Provider
+from kogniterm.text.shorten import gist
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
 if TYPE_CHECKING:
@@ -270,10 +271,7 @@ def adjusted(
 
 def detail(text: object) -> str:
     """Return a provider's words on one short line, without a closing full stop."""
-    line = " ".join(str(text).split())
-    if len(line) > LONGEST_DETAIL:
-        line = line[: LONGEST_DETAIL - 1] + "…"
-    return line.rstrip(".") or "no reason given"
+    return gist(str(text), LONGEST_DETAIL).rstrip(".") or "no reason given"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

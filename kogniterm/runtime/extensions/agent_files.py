@@ -17,7 +17,7 @@ from kogniterm.agent.plan.plan_steps import TOOL_SETS
 from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
 from kogniterm.runtime.extensions.front_matter import Document, read_document, texts_of_folder
 from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
 MOST_AGENTS = 40

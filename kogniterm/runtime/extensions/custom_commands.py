@@ -24,7 +24,8 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.storage.folders import named
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Phrase, UserInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 
 
 def entries_in(data: bytes | None, key: str) -> dict[str, Any]:

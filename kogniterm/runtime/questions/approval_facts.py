@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.text.visible import cut, one_line, render_line
+from kogniterm.text.shorten import cut, one_line
+from kogniterm.text.visible import render_line
 from kogniterm.types import (
     APPROVAL_MODES,
     ActionRequest,

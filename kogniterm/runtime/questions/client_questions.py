@@ -14,7 +14,8 @@ from kogniterm.runtime.questions.approval_facts import (
     proposed_by,
 )
 from kogniterm.text.file_text import changed
-from kogniterm.text.visible import clean, one_line, render, render_again, render_line, warnings
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean, render, render_again, render_line, warnings
 from kogniterm.types import ActionRequest, Phrase, Plan
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.text.matching import Matcher
+from kogniterm.text.shorten import cut
 from kogniterm.types import (
     EXECUTE_COMMAND,
     CommandResult,
@@ -499,7 +500,7 @@ def plan_lesson(records: Iterable[Record]) -> PlanLesson | None:
 
 def _step(step: PlanStep) -> str:
     what = step.fallback if step.on_fallback else step.what
-    short = what if len(what) <= SHORT else what[: SHORT - 1] + "…"
+    short = cut(what, SHORT)
     return short if step.status == "done" else f"{short} ({step.status})"
 
 

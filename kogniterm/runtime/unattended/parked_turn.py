@@ -25,7 +25,7 @@ from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import (
     ActionRequest,
     Answer,

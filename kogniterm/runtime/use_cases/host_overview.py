@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import HostFacts, HostState
 

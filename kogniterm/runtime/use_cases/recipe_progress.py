@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import ValidationError
 
-from kogniterm.agent.compaction import clip
 from kogniterm.agent.recipe_graph import NodeResult
 from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import InputReceived, Noted, Outcome
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import with_texts
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def recipe_in_progress(session: LiveSession) -> tuple[Recipe, Mapping[str, Any]]
 
 def result_of(answer: ToolMessage) -> NodeResult:
     """Return the result of an action by what the model is told of it."""
-    return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
+    return NodeResult(head_and_tail(answer.text, MOST_CHARS), int(answer.status == "error"))
 
 
 @dataclass(frozen=True, slots=True)

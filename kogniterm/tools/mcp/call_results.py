@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kogniterm.errors import ToolError
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.net import untrusted
 from kogniterm.types import Image, Observation
 from kogniterm.types.images import HEADER_BYTES, read_header

@@ -14,7 +14,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import ToolError
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.call_results import call_end, prompt_text, resource_text
 from kogniterm.tools.mcp.mcp_errors import (
     McpCallLostError,

@@ -19,7 +19,7 @@ from functools import cache
 
 from kogniterm.errors import ToolError
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
 CALL = "tools/call"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kogniterm.errors import UnusableValueError
+from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import meant
-from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")

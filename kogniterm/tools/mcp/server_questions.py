@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_values import Elicit, FieldKind, FormField, ServerQuestion
 
 MAX_FIELDS = 20

@@ -19,8 +19,9 @@ from pydantic import Field
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.text.language import stems_of
+from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import meant
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.mcp.call_results import check_arguments
 from kogniterm.tools.mcp.server_config import ServerConfig

@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 
 MAX_MESSAGE = 16 * 1024 * 1024

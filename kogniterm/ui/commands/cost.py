@@ -77,7 +77,7 @@ class CostTable:
         from rich.cells import cell_len
         from rich.text import Text
 
-        from kogniterm.text.visible import one_line
+        from kogniterm.text.shorten import one_line
 
         calls = options.max_width >= WIDE
         heads = [_("calls")] if calls else []

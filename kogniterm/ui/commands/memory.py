@@ -187,7 +187,7 @@ def _write_project(repl: Repl, profile: ProjectProfile) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kogniterm.text.visible import one_line
+    from kogniterm.text.shorten import one_line
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)

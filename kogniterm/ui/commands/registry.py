@@ -127,7 +127,7 @@ def table(rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from kogniterm.text.visible import one_line
+    from kogniterm.text.shorten import one_line
 
     grid = Table.grid(padding=(0, 2))
     for number in range(len(styles)):
@@ -216,7 +216,7 @@ async def _offer_permissions(repl: Any, name: str) -> None:
 def prompt_commands(session: LiveSession) -> list[Command]:
     """Return the prompts of trusted servers as slash commands, SERVER:PROMPT."""
     found = []
-    from kogniterm.text.visible import one_line
+    from kogniterm.text.shorten import one_line
 
     for server in session.servers.servers.values() if session.servers is not None else ():
         if not server.usable:

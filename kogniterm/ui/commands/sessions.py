@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import TurnInterruptedError, UsageError
 from kogniterm.runtime.use_cases.stored_data import ExportFormat, export_parts, report_parts
 from kogniterm.storage.folders import named
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word
 from kogniterm.ui.locale import translate

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word
 from kogniterm.ui.locale import _, translate

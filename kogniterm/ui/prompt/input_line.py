@@ -30,7 +30,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 
 from kogniterm.errors import KognitermError
 from kogniterm.storage.folders import private_folder, write_private
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import translate
 from kogniterm.ui.prompt.attachments import JOB, JOBS, Pastes
 from kogniterm.ui.prompt.file_completion import RankedFiles

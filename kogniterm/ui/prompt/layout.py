@@ -28,7 +28,7 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
 from kogniterm.text.money import money
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import ApprovalMode
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt

@@ -21,7 +21,8 @@ from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP
-from kogniterm.text.visible import one_line, render, render_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.types.events import BY_USER
 from kogniterm.ui.locale import _, plural, translate

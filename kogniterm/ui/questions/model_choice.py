@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.text.language import fold_case
 from kogniterm.text.money import money
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import _, tokens, translate
 from kogniterm.ui.questions.filtered_list import GAP, FilteredList
 from kogniterm.ui.questions.question import Answered, Shown, Step

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step

@@ -18,7 +18,8 @@ from rich.text import Text
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime.plan_edits import PlanDraft, plan_as_text
 from kogniterm.sessions.records import Intent
-from kogniterm.text.visible import one_line, render, render_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import render, render_line
 from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 from kogniterm.ui.locale import _, age, translate
 from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject

@@ -55,7 +55,7 @@ class PendingFactQuestion(Question[PendingAnswer]):
     def _lines(self, painter: Painter, columns: int) -> list[str]:
         from rich.text import Text
 
-        from kogniterm.text.visible import one_line
+        from kogniterm.text.shorten import one_line
         from kogniterm.ui.screen.paint import Readable
 
         title = _("Remember this for later? {id}").format(id=self.label)
@@ -83,7 +83,7 @@ class PendingFactQuestion(Question[PendingAnswer]):
 
     def outcome(self, choice: Choice) -> Phrase:
         """Return what became of the fact."""
-        from kogniterm.text.visible import one_line
+        from kogniterm.text.shorten import one_line
 
         values = {"id": self.label, "text": one_line(self.text_of_fact)}
         if choice == "confirm":

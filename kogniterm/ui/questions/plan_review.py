@@ -18,7 +18,7 @@ from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter, paging

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.language import fold_case
-from kogniterm.text.visible import one_line, render_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import render_line
 from kogniterm.ui.locale import _, age, plural
 from kogniterm.ui.questions.approval_words import effect_text
 from kogniterm.ui.questions.filtered_list import GAP, FilteredList, in_one

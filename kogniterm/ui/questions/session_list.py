@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kogniterm.text.language import fold_case
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import _, age
 from kogniterm.ui.questions.filtered_list import GAP, FilteredList
 from kogniterm.ui.questions.question import Answered, Step

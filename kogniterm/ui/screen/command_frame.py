@@ -321,7 +321,7 @@ def waiting_text(waiting: Waiting) -> str:
         "network": _("{program} is waiting for the network"),
         "stopped": _("{program} is stopped"),
     }
-    from kogniterm.text.visible import one_line
+    from kogniterm.text.shorten import one_line
 
     sentence = sentences[waiting.kind].format(program=one_line(waiting.program) or _("the command"))
     return f"{sentence} ({one_line(waiting.evidence)})" if waiting.evidence else sentence

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kogniterm.agent.plan.plan_steps import active_step, numbered
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter, Readable

@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.text.visible import one_line, render
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import render
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, plural, translate

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Answer, Phrase, Usage
 from kogniterm.ui.locale import _, amount, duration, tokens, translate
 from kogniterm.ui.screen.paint import ASCII_SPINNER, SPINNER, Painter

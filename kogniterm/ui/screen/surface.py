@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen_preferences import Preferences
 

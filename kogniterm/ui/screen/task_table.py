@@ -9,7 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.text.visible import one_line, render, render_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import render, render_line
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
 from kogniterm.types.queue_values import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import ActionRequest, events
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter

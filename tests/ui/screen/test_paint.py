@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.ui.questions.panel import Line, key_row
 from kogniterm.ui.screen.paint import CHARACTERS, LINES, sent
 from tests.ui.face import PLAIN

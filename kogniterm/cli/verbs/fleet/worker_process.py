@@ -14,6 +14,7 @@ from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
+from kogniterm.text.shorten import cut
 from kogniterm.ui.locale import _, duration, mark, translate
 
 if TYPE_CHECKING:
@@ -137,6 +138,5 @@ def _trouble(error: StorageError | None) -> None:
 
 
 def _say(text: str) -> None:
-    line = visible(" ".join(text.split()))
-    sys.stderr.write((line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…") + "\n")
+    sys.stderr.write(cut(visible(" ".join(text.split())), _WIDEST) + "\n")
     sys.stderr.flush()

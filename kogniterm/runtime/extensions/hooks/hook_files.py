@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from kogniterm.errors import SettingsError, UsageError, why
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.storage.folders import read_file
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
 HookEvent = Literal[

@@ -19,7 +19,8 @@ from kogniterm.execution.process.confined_program import ConfinedProgram, Progra
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_program
 from kogniterm.runtime.extensions.hooks.hook_files import GUARDS, Hook
-from kogniterm.text.visible import clean, cut, one_line, whole
+from kogniterm.text.shorten import cut, one_line
+from kogniterm.text.visible import clean, whole
 from kogniterm.types import Phrase
 
 Choice = Literal["", "allow", "ask", "deny"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kogniterm.runtime.turn_ports import AskPort
-from kogniterm.text.visible import clean, cut, one_line
+from kogniterm.text.shorten import cut, one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import Answers, FormField, ServerQuestion, ServerTool
 from kogniterm.types import Phrase

@@ -24,7 +24,8 @@ from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder, read_file, write_private
 from kogniterm.text.file_text import unified
-from kogniterm.text.visible import clean, cut, one_line
+from kogniterm.text.shorten import cut, one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
 from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerTool

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kogniterm import prompts
 from kogniterm.agent.compaction import text_tokens
 from kogniterm.runtime.extensions.skills.skill_file import Skill
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 
 WINDOW_SHARE = 0.02
 SHORTEST = 24

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.runtime.extensions.front_matter import Document, read_document
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024

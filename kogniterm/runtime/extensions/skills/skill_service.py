@@ -30,8 +30,8 @@ from kogniterm.runtime.trust.skill_places import LARGEST, SKILL_FILE
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
+from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import meant
-from kogniterm.text.visible import one_line
 from kogniterm.types import USE_SKILL, Phrase
 
 _MOST_FILES = 60

@@ -28,7 +28,8 @@ from kogniterm.runtime.questions.client_questions import (
 )
 from kogniterm.storage.folders import named
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.serving import (
     RECALL,
     RUN_TASK,

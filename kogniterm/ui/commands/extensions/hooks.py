@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, table
 from kogniterm.ui.locale import _, translate

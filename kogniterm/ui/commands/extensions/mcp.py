@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.text.visible import one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, translate

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.shorten import one_line
+from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, plural, translate

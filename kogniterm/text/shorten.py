@@ -1,0 +1,45 @@
+"""Text made shorter for a place that has less room, with a mark where something is left out."""
+
+from __future__ import annotations
+
+from kogniterm.text.visible import render_words
+
+
+def cut(text: str, limit: int) -> str:
+    """Return `text` with an ellipsis in the place of what exceeds `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def gist(text: str, limit: int) -> str:
+    """Return `text` on one line, its white space as single blanks, cut after `limit` characters."""
+    return cut(" ".join(text.split()), limit)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Return `text` on one line for a screen, cut with an ellipsis after `limit` characters.
+
+    Blanks and line breaks become single blanks, what else cannot be seen is made visible.
+    """
+    return cut(render_words(" ".join(text.split())), limit)
+
+
+def first_line(text: str, limit: int = 200) -> str:
+    """Return the first line of `text`, with an ellipsis where more of it follows."""
+    line, _break, rest = text.strip().partition("\n")
+    return f"{line[: limit - 2]} …" if rest or len(line) > limit else line
+
+
+def head_and_tail(text: str, limit: int) -> str:
+    """Return the start and the longer end of `text`, for errors stand at the end.
+
+    `limit` are the characters that are kept; a line between them says how many are not.
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    return f"{text[:head]}\n{left_out(len(text) - head - tail)}\n{text[-tail:]}"
+
+
+def left_out(count: int) -> str:
+    """Return the mark of `count` characters left out of a text for the model; "" for none."""
+    return f"[… {count} characters left out …]" if count > 0 else ""
