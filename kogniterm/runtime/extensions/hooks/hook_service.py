@@ -274,7 +274,8 @@ def _tell(answers: Iterable[HookAnswer], sink: EventSink) -> None:
             sink(events.Notice(Phrase("The hook {name} failed: {why}.", values), "warning"))
 
 
-class PastRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PastRun:
     """A run of a hook as the journal has it."""
 
     event: str
