@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kogniterm.cli.warm.process_name import ROOM
 from tests.support.forge import until
 
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
@@ -74,7 +73,7 @@ def quick_server(runtime: Path) -> Iterator[None]:
     """Run the server of `tests.support.warm_server`, for all tests at terminals."""
     script = Path(__file__).with_name("warm_server.py")
     server = subprocess.Popen(
-        [sys.executable, "-P", str(script), str(runtime), ROOM],
+        [sys.executable, "-P", str(script), str(runtime)],
         env={name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ},
         cwd="/",
         stdin=subprocess.DEVNULL,

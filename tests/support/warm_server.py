@@ -1,6 +1,6 @@
 """The warm server of the tests: KogniTerm's own, with all that a turn imports loaded.
 
-    python -P tests/support/warm_server.py RUNTIME_FOLDER ROOM
+    python -P tests/support/warm_server.py RUNTIME_FOLDER
 
 Questions take a key at `KEY_TIMES`: what tests wait for is a pause, not the user who looks at a
 question.
@@ -12,7 +12,6 @@ import importlib
 import sys
 
 from kogniterm.cli.warm import warm_server
-from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, start_key
 from kogniterm.ui.questions import answer_keys
 
@@ -35,5 +34,4 @@ if __name__ == "__main__":
         importlib.import_module(name)
     key = start_key()
     path = address(f"{sys.argv[1]}/kogniterm", key) if key else None
-    show_without_room()
     sys.exit(warm_server.main(path, IDLE_SECONDS) if path else "no warm server can run here")

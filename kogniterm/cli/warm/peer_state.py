@@ -1,8 +1,7 @@
-"""The state of a client's process that its session must have too: compared, or taken over."""
+"""The state of a client's process that its session must have too: compared, or its group taken."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 from collections.abc import Iterator
@@ -22,16 +21,10 @@ _LINKS = ("root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_f
           "ns/time", "ns/time_for_children", "ns/user", "ns/uts")  # fmt: skip
 _LIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 _GROUPS = Path("/sys/fs/cgroup")
-_INPUT_OUTPUT_CALLS = {
-    "aarch64": (30, 31), "armv7l": (314, 315), "i686": (289, 290), "ppc64le": (273, 274),
-    "riscv64": (30, 31), "s390x": (282, 283), "x86_64": (251, 252),
-}  # fmt: skip
-"""The numbers of `ioprio_set` and `ioprio_get` (ioprio_set(2)), for which there is no function."""
-_OF_PROCESS = 1
 
 
 def same_state(pid: int) -> bool:
-    """Return whether process `pid` has this process's rights, namespaces and scheduling.
+    """Return whether process `pid` has this process's rights, namespaces, limits and scheduling.
 
     False where its state may not be read.
     """
@@ -39,7 +32,9 @@ def same_state(pid: int) -> bool:
         return (
             list(_kept("self")) == list(_kept(pid))
             and os.sched_getscheduler(pid) == os.sched_getscheduler(0)
-            and os.getpriority(os.PRIO_PROCESS, pid) >= os.getpriority(os.PRIO_PROCESS, 0)
+            and os.sched_getaffinity(pid) == os.sched_getaffinity(0)
+            and os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
+            and all(resource.prlimit(pid, one) == resource.getrlimit(one) for one in _LIMITS)
         )
     except OSError:
         return False
@@ -59,33 +54,8 @@ def _kept(pid: int | str) -> Iterator[str]:
             yield str(error.errno)
 
 
-def take_over(pid: int) -> None:
-    """Take over the limits, priority, processors and control group of process `pid`.
-
-    Raises `OSError` or `ValueError` where that is not permitted.
-    """
-    _enter_group(pid)
-    for limit in _LIMITS:
-        wanted = resource.prlimit(pid, limit)
-        if resource.getrlimit(limit) != wanted:
-            resource.setrlimit(limit, wanted)
-    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
-    _take_input_output_priority(pid)
-    os.sched_setaffinity(0, os.sched_getaffinity(pid))
-
-
-def _take_input_output_priority(pid: int) -> None:
-    calls = _INPUT_OUTPUT_CALLS.get(os.uname().machine)
-    if calls is None:
-        raise ValueError
-    give, ask = calls
-    syscall = ctypes.CDLL(None).syscall
-    wanted, own = syscall(ask, _OF_PROCESS, pid), syscall(ask, _OF_PROCESS, 0)
-    if wanted != own and (wanted < 0 or syscall(give, _OF_PROCESS, 0, wanted) != 0):
-        raise PermissionError
-
-
-def _enter_group(pid: int) -> None:
+def enter_group(pid: int) -> None:
+    """Enter the control group of process `pid`. Raises `OSError` where that is not permitted."""
     wanted = process_text(pid, "cgroup")
     if wanted == process_text("self", "cgroup"):
         return

@@ -1,6 +1,6 @@
 """The warm server: loads the libraries, and forks a keeper with a session for each client.
 
-    python -P -m kogniterm.cli.warm.warm_server SOCKET [SECONDS] ROOM
+    python -P -m kogniterm.cli.warm.warm_server SOCKET [SECONDS]
 
 It reads no settings, no key and no file of a project: it imports modules, and its environment holds
 the home and the locale alone. The server itself never reads a word of a client, so no client can
@@ -11,12 +11,10 @@ the session has ended: the server may end before.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import gc
 import importlib
 import os
-import re
 import select
 import signal
 import socket
@@ -26,8 +24,7 @@ from typing import NamedTuple, NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm.peer_state import same_state
-from kogniterm.cli.warm.process_name import show_without_room
-from kogniterm.cli.warm.warm_place import address, is_private, process_text, start_key
+from kogniterm.cli.warm.warm_place import address, is_private, start_key
 from kogniterm.host.langsmith_stand_in import keep_out
 
 IDLE_SECONDS = 20 * 60
@@ -55,7 +52,6 @@ _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 _TO_GROUP = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 """Signals of a terminal, which reach everything in its foreground job."""
 _ENDING = {signal.SIGTERM}
-_MADV_DONTNEED = 4
 
 
 class World(NamedTuple):
@@ -148,7 +144,6 @@ def _load() -> tuple[str, str]:
     stamps = _stamps(files)
     # What a fork shares stays shared only as long as nobody writes to it.
     gc.freeze()
-    _release_unwritten()
     return files, stamps
 
 
@@ -166,21 +161,6 @@ def _prepare() -> None:
     forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)
-
-
-def _release_unwritten() -> None:
-    """Unmap what was read of libraries and never written; the kernel's cache of files has it.
-
-    It was needed for the imports. Sessions map again what they use.
-    """
-    libc = ctypes.CDLL(None)
-    with contextlib.suppress(AttributeError):  # another C library
-        libc.malloc_trim(0)
-    for mapping in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", process_text("self", "smaps")):
-        found = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ [1-9]", mapping)
-        if found and not re.search(r"_Dirty: +[1-9]", mapping):
-            start, end = int(found[1], 16), int(found[2], 16)
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
 
 
 def _stamps(files: str) -> str:
@@ -324,5 +304,4 @@ def _told_changes(connection: socket.socket, session: int) -> bool:
 
 if __name__ == "__main__":
     if os.fork() == 0:  # whoever started the server has nothing to wait for
-        show_without_room()
-        sys.exit(main(sys.argv[1], *map(float, sys.argv[2:-1])))
+        sys.exit(main(sys.argv[1], *map(float, sys.argv[2:])))

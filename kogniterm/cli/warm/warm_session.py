@@ -25,8 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
-from kogniterm.cli.warm.peer_state import take_over
-from kogniterm.cli.warm.process_name import show_as
+from kogniterm.cli.warm.peer_state import enter_group
 from kogniterm.cli.warm.warm_place import open_descriptors
 from kogniterm.errors import KognitermError
 from kogniterm.host.terminal_owner import use_client
@@ -138,8 +137,7 @@ def _adopt(request: Request, client: int, keeper: socket.socket) -> socket.socke
     """
     os.setpgid(0, 0)
     _end_with(os.getppid())
-    take_over(client)
-    show_as(client)
+    enter_group(client)
     gate, lent = _take_descriptors(request, keeper)
     os.umask(request.umask)
     os.environ.clear()

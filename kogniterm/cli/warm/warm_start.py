@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kogniterm.cli.warm.process_name import ROOM
 from kogniterm.cli.warm.warm_client import may_be_warm
 from kogniterm.cli.warm.warm_place import address, is_private, socket_folder, start_key
 from kogniterm.errors import KognitermError
@@ -50,7 +49,7 @@ def start_for_next_call() -> None:
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     with suppress(OSError):
         starter = subprocess.Popen(
-            [sys.executable, *flags, "-P", "-m", "kogniterm.cli.warm.warm_server", path, ROOM],
+            [sys.executable, *flags, "-P", "-m", "kogniterm.cli.warm.warm_server", path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
