@@ -10,6 +10,7 @@ from kogniterm import prompts
 from kogniterm.agent import compaction
 from kogniterm.agent import messages as told
 from kogniterm.agent.compaction import fitted
+from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import (
     ActionRequest,
     Check,
@@ -86,7 +87,7 @@ def test_the_words_kept_fit_and_hold_the_task_and_the_newest(said: list[str], li
 
 def test_clip_keeps_more_of_the_tail() -> None:
     text = "head " + "." * 5_000 + " the error"
-    short = compaction.clip(text, 300)
+    short = head_and_tail(text, 300)
     assert short.startswith("head")
     assert short.endswith("the error")
     assert "characters left out" in short

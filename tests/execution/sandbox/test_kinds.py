@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 from kogniterm.execution.sandbox.kinds import GIVES
@@ -17,7 +16,7 @@ def test_the_page_shows_what_each_kind_gives() -> None:
     kinds = [gives for kind, gives in GIVES.items() if kind != "none"]
     assert f"| | {' | '.join(gives.name for gives in kinds)} |" in text
     shown = {name: cells.split(" | ") for name, cells in ROW.findall(text)}
-    abilities = [one.name for one in fields(type(kinds[0])) if one.name != "name"]
+    abilities = [name for name in kinds[0]._asdict() if name != "name"]
     given = {
         name: ["yes" if getattr(gives, name) else "no" for gives in kinds] for name in abilities
     }
