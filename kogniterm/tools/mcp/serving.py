@@ -185,7 +185,8 @@ class _Calls:
         if params.request_state is not None:
             task = self._resumed(params)
         else:
-            asks = _can_ask(context)
+            capabilities = context.session.client_capabilities
+            asks = capabilities is not None and capabilities.elicitation is not None
             task = await self.served.run_task(given["task"], given["folder"], asks=asks)
         self.running.add(task)
         try:
@@ -301,11 +302,6 @@ def _checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             )
         checked[one] = value
     return checked
-
-
-def _can_ask(context: Any) -> bool:
-    capabilities = context.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
 
 
 def _schema(form: Form) -> dict[str, Any]:
