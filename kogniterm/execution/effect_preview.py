@@ -298,7 +298,11 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
     values |= {"files": files, "size": _size(found)}
     if not found.files:
         if effect.kind == "delete":
-            return _deleted(found, values)
+            if found.closed:
+                return Phrase("Deletes {target}: contents cannot be read", values)
+            if found.there:
+                return Phrase("Deletes {target}: empty folder", values)
+            return Phrase("Deletes {target}: does not exist", values)
         if found.there:
             return Phrase("Changes {target}: empty folder", values)
         return Phrase("Creates {target}", values)
@@ -308,14 +312,6 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         "write": "Changes {target}: {files}, {size}; {kept}",
     }[effect.kind]
     return Phrase(template, {**values, "kept": _kept(found)})
-
-
-def _deleted(found: Touched, values: dict[str, object]) -> Phrase:
-    if found.closed:
-        return Phrase("Deletes {target}: contents cannot be read", values)
-    if found.there:
-        return Phrase("Deletes {target}: empty folder", values)
-    return Phrase("Deletes {target}: does not exist", values)
 
 
 def _kept(found: Touched) -> Phrase:

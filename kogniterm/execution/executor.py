@@ -428,8 +428,14 @@ class CommandExecutor:
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
+                # What is left running goes on as a job, with `room` bytes of output.
                 room = 0 if options.secrets else keeper.file_room
-                self._adopt(command, running, room, path, ending, wrapped=start.wrapped)
+                detached = ending.ended == "detached"
+                with self._guard:
+                    self._jobs.adopt(
+                        command, running, path, wrapped=start.wrapped, detached=detached
+                    )
+                self._launcher.adopt(running.leader, running.master, str(path), room)
             else:
                 running.close()
             notes = start.notes + running.notes + emulation.not_carried(command)
@@ -457,22 +463,6 @@ class CommandExecutor:
         left = lane.left or before.without_dump(0, "")
         pipe = tuple(map(PipeStatus, left.pipe)) if len(left.pipe) > 1 else ()
         return replace(result, pipe=pipe, shell=meaning(before, left, command))
-
-    def _adopt(
-        self,
-        command: str,
-        running: RunningCommand,
-        room: int,
-        path: Path,
-        ending: Ending,
-        *,
-        wrapped: bool,
-    ) -> None:
-        """Let what a command left running go on as a job, with `room` bytes of output."""
-        detached = ending.ended == "detached"
-        with self._guard:
-            self._jobs.adopt(command, running, path, wrapped=wrapped, detached=detached)
-        self._launcher.adopt(running.leader, running.master, str(path), room)
 
     def _carry(
         self,

@@ -269,7 +269,9 @@ class Screen:
                     continue  # colours, the most frequent by far
                 self._sequence(match["args"], match["middle"], match["final"])
             elif kind == "charset":
-                self._charset(match["charset"])
+                designation = match["charset"]
+                if designation[0] in self._sets:
+                    self._sets[designation[0]] = designation[1:]
             elif kind == "escape":
                 self._escape(match["escape"])
 
@@ -317,10 +319,6 @@ class Screen:
     def _drawing(self) -> bool:
         """Return whether the set in use is DEC's line drawing (VT100 user guide, SCS)."""
         return self._sets[")" if self._shifted else "("] == "0"
-
-    def _charset(self, designation: str) -> None:
-        if designation[0] in self._sets:
-            self._sets[designation[0]] = designation[1:]
 
     def _escape(self, final: str) -> None:
         page = self._page

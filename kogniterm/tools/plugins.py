@@ -103,7 +103,12 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
         try:
             found = distribution(package)
         except (PackageNotFoundError, ValueError):
-            problems.append(_absent(package))
+            problems.append(
+                Phrase(
+                    "tool_packages names {package}, which is not installed; install it: {command}",
+                    {"package": package, "command": install_command(package)},
+                )
+            )
             continue
         entries = sorted(found.entry_points.select(group=GROUP), key=lambda entry: entry.name)
         if not entries:
@@ -127,13 +132,6 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
             names.add(plugin.tool.spec.name)
             plugins.append(plugin)
     return LoadedPlugins(tuple(plugins), tuple(problems))
-
-
-def _absent(package: str) -> Phrase:
-    return Phrase(
-        "tool_packages names {package}, which is not installed; install it: {command}",
-        {"package": package, "command": install_command(package)},
-    )
 
 
 def program_tools(functions: Iterable[Callable[..., Any]], taken: Iterable[str]) -> list[Plugin]:
@@ -170,14 +168,10 @@ def _plugin(entry: EntryPoint, package: Distribution, taken: Collection[str]) ->
     except UnusableValueError:
         raise
     except (Exception, SystemExit) as error:
-        raise _told(error) from error
+        why = one_line(clean(str(error)), 300) or "no message"
+        raise UnusableValueError("{kind}: {why}", kind=type(error).__name__, why=why) from error
     name = str(package.metadata["Name"])
     return Plugin(_ExternalTool(made, spec), name, package.version, effect, programs)
-
-
-def _told(error: BaseException) -> UnusableValueError:
-    why = one_line(clean(str(error)), 300) or "no message"
-    return UnusableValueError("{kind}: {why}", kind=type(error).__name__, why=why)
 
 
 def _made(
@@ -243,13 +237,12 @@ def _from_function(
             found = await function(**given)
         else:
             found = await asyncio.to_thread(function, **given)
-        return found if isinstance(found, str | Observation) else _no_text(name, found)
+        if not isinstance(found, str | Observation):
+            kind = type(found).__name__
+            raise ToolError("{name} returned {kind} instead of text.", name=name, kind=kind)
+        return found
 
     return SchemaTool(name, model, run, description=description, hosts=lambda _: declared.hosts)
-
-
-def _no_text(name: str, found: object) -> str:
-    raise ToolError("{name} returned {kind} instead of text.", name=name, kind=type(found).__name__)
 
 
 class _ExternalTool:

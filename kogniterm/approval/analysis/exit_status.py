@@ -264,7 +264,13 @@ def _call(texts: list[str], bodies: list[Word], shell: _Shell) -> list[_Program]
             return _call(rest, bodies, shell)
         return [_Program(name, {"command": "answers", "env": "reads"}.get(name, "quiet"))]
     if name == "set":
-        _set("".join(f" {text}" for text in texts[1:]), shell)
+        # Only what makes failures show is followed.
+        options = "".join(f" {text}" for text in texts[1:])
+        known = r"(?: -[euxv]+| -[euxv]*o (?:pipefail|errexit|nounset|xtrace))+"
+        if not re.fullmatch(known, options):
+            raise _UnknownError
+        shell.errexit |= "errexit" in options or bool(re.search(r" -[uxv]*e", options))
+        shell.pipefail |= "pipefail" in options
     return [_Program(name, _kind(texts), _ignoring(texts))]
 
 
@@ -283,14 +289,6 @@ def _shell_call(texts: list[str], bodies: list[Word], shell: _Shell) -> list[_Pr
         return _text("".join(rest[:1]), inner)
     # A file has an exit status of its own.
     return [_Program(rest[0])] if rest else _text("".join(_texts(bodies[:1])), inner)
-
-
-def _set(text: str, shell: _Shell) -> None:
-    """Follow `set` where it only switches on what makes failures show."""
-    if not re.fullmatch(r"(?: -[euxv]+| -[euxv]*o (?:pipefail|errexit|nounset|xtrace))+", text):
-        raise _UnknownError
-    shell.errexit |= "errexit" in text or bool(re.search(r" -[uxv]*e", text))
-    shell.pipefail |= "pipefail" in text
 
 
 def _ignoring(texts: list[str]) -> str:

@@ -104,10 +104,12 @@ class Findings:
         self.note("dangerous", template, **values)
 
     def scan(self, code: str, template: str) -> None:
-        """Search code that is not parsed for dangerous patterns."""
-        what = _worst(code)
-        if what:
-            self.danger(template, what=what)
+        """Search code that is not parsed for dangerous patterns; record the worst one."""
+        plain = _PUT_TOGETHER.sub(" ", code[:20000])
+        for pattern, what in _WORST:
+            if re.search(pattern, code[:20000], re.DOTALL) or re.search(pattern, plain, re.DOTALL):
+                self.danger(template, what=what)
+                return
 
     def effect(
         self, kind: EffectKind, target: str, *, outside: bool = False, source: str = ""
@@ -216,15 +218,6 @@ _WORST = (
 
 _PUT_TOGETHER = re.compile(r"\$\{?IFS\}?|[{},]")
 """Text that a shell turns into blanks: braces and the separator variable."""
-
-
-def _worst(code: str) -> Phrase | None:
-    """Return the most dangerous pattern found in code that is not parsed, in words, or None."""
-    plain = _PUT_TOGETHER.sub(" ", code[:20000])
-    for pattern, what in _WORST:
-        if re.search(pattern, code[:20000], re.DOTALL) or re.search(pattern, plain, re.DOTALL):
-            return what
-    return None
 
 
 _ADDRESS = re.compile(r"(?:https?|ftps?|sftp|s3|ssh)://", re.IGNORECASE)

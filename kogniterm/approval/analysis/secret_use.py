@@ -67,11 +67,13 @@ def secret_use(report: RiskReport, wanted: Collection[str]) -> SecretUse:
     direct = all(name and name not in _BUILTINS for name in first) and not _named(
         [one for one in parts if id(one) not in inside], found
     )
+    # A file with secrets; a variable is shown as `$NAME`.
+    reads_secrets = any(one.kind == "secret" and one.target[:1] != "$" for one in report.effects)
     started = dict.fromkeys(
         called(argv[0])
         for argv in report.programs
         if argv and argv[0] not in _BUILTINS and not argv[0].endswith("=…")
-        if not (direct and _only_filters(argv, first) and not _reads_secrets(report))
+        if not (direct and _only_filters(argv, first) and not reads_secrets)
     )
     programs = tuple(started) or tuple(dict.fromkeys(filter(None, first))) or ("bash",)
     return SecretUse(tuple(sorted(found)), programs)
@@ -109,8 +111,3 @@ def _only_filters(argv: tuple[str, ...], first: Collection[str]) -> bool:
     return called(name) in _FILTERS and called(name) not in first and not any(
         sign in word for word in words for sign in "/…"
     )  # fmt: skip
-
-
-def _reads_secrets(report: RiskReport) -> bool:
-    """Return whether it reads a file with secrets; a variable is shown as `$NAME`."""
-    return any(one.kind == "secret" and one.target[:1] != "$" for one in report.effects)

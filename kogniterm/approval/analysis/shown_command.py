@@ -58,12 +58,9 @@ def mask_command(
                 # A part of it may be covered still, as the password of a URL.
                 refused.add(value)
         shown = mark(command, covered)
-        found = [*find(shown), *(one for value in refused for one in _parts(value))]
+        parts = (value[one.start : one.end] for value in refused for one in find_runs(value))
+        found = [*find(shown), *parts]
     return shown
-
-
-def _parts(value: str) -> Iterator[str]:
-    return (value[one.start : one.end] for one in find_runs(value))
 
 
 def _may_cover(

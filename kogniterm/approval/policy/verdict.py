@@ -196,21 +196,17 @@ def _by_mode(
 ) -> tuple[Choice, Phrase]:
     effect = request.effect if request is not None else "command"
     if now.mode != "auto":
-        return _asking(report, now, edit=effect == "edit")
+        if report.label == "safe_readonly" and (now.safe_unasked or now.mode == "plan"):
+            return "allow", Phrase("Only reads.")
+        edits = now.mode == "accept-edits" and effect == "edit"
+        if edits and not now.small_model and _only_edits(report):
+            return "allow", Phrase("Edits a file of the workspace; /undo restores it.")
+        return "ask", ASKED_BY_MODE[now.mode]
     if effect == "command" or report.label in ("safe_readonly", "workspace_write"):
         return _in_auto(report, now)
     if now.unsandboxed_ok:
         return "allow", Phrase("The sandbox is switched off.")
     return "ask", Phrase("Needs approval: the sandbox confines only commands.")
-
-
-def _asking(report: RiskReport, now: Circumstances, *, edit: bool) -> tuple[Choice, Phrase]:
-    """Return what the modes do that ask before commands."""
-    if report.label == "safe_readonly" and (now.safe_unasked or now.mode == "plan"):
-        return "allow", Phrase("Only reads.")
-    if now.mode == "accept-edits" and edit and not now.small_model and _only_edits(report):
-        return "allow", Phrase("Edits a file of the workspace; /undo restores it.")
-    return "ask", ASKED_BY_MODE[now.mode]
 
 
 def _only_edits(report: RiskReport) -> bool:

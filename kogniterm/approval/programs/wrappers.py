@@ -51,17 +51,13 @@ def wrap(call: Call) -> None:
     if call.name == "flock" and inner[0].value in {"-c", "--command"}:
         call.shell(" ".join(arg.value for arg in inner[1:]), call.scope)
     elif call.name == "watch" and not parsed.has("x", "exec"):
-        _watch(call, inner)
+        # It joins its arguments and gives them to a shell.
+        if all(arg.known for arg in inner):
+            call.runs(" ".join(arg.value for arg in inner))
+        else:
+            call.ask("{program} runs text known only at run time.")
     else:
         call.inner(inner, piped=call.piped and call.name != "watch")
-
-
-def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
-    """Judge watch, which joins its arguments and gives them to a shell."""
-    if all(arg.known for arg in inner):
-        call.runs(" ".join(arg.value for arg in inner))
-    else:
-        call.ask("{program} runs text known only at run time.")
 
 
 def env(call: Call) -> None:

@@ -243,7 +243,11 @@ class AnsibleHosts(HostRunner):
         Raises `UsageError` with Ansible's words if it refuses the inventory, and `ExecutionError`
         where it cannot work.
         """
-        _require_ansible()
+        if not ansible_installed():
+            raise UsageError(
+                "Commands on other hosts need Ansible; install it with: {command}",
+                command=install_command("ansible-core", "ansible-runner"),
+            )
         with _private_folder() as folder:
             playbook = folder / "project" / "play.yml"
             playbook.parent.mkdir(mode=0o700)
@@ -307,15 +311,6 @@ _NO_REASON = Phrase("it gave no reason")
 def ansible_installed() -> bool:
     """Return whether Ansible and its runner are installed beside KogniTerm."""
     return find_spec("ansible_runner") is not None and find_spec("ansible") is not None
-
-
-def _require_ansible() -> None:
-    """Raise `UsageError` unless Ansible is installed."""
-    if not ansible_installed():
-        raise UsageError(
-            "Commands on other hosts need Ansible; install it with: {command}",
-            command=install_command("ansible-core", "ansible-runner"),
-        )
 
 
 def _state(result: Mapping[str, Any]) -> HostState:

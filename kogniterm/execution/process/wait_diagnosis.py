@@ -206,7 +206,10 @@ def _waited_for(pid: int, what: str, arguments: list[int]) -> list[int]:
         return [arguments[0]]
     try:
         if what == "poll":
-            return _polled(process_memory(pid, arguments[0], 8 * min(arguments[1], 1024)))
+            pollin = 1
+            data = process_memory(pid, arguments[0], 8 * min(arguments[1], 1024))
+            entries = struct.iter_unpack("=ihh", data[: len(data) // 8 * 8])
+            return [fd for fd, events, _ in entries if fd >= 0 and events & pollin]
         if what == "select":
             size = (min(arguments[0], 1024) + 7) // 8
             bits = int.from_bytes(process_memory(pid, arguments[1], size), "little")
@@ -216,12 +219,6 @@ def _waited_for(pid: int, what: str, arguments: list[int]) -> list[int]:
     except OSError:
         return []
     return []
-
-
-def _polled(data: bytes) -> list[int]:
-    pollin = 1
-    entries = struct.iter_unpack("=ihh", data[: len(data) // 8 * 8])
-    return [fd for fd, events, _ in entries if fd >= 0 and events & pollin]
 
 
 def _watched_by_epoll(pid: int, fd: int) -> list[int]:

@@ -402,11 +402,8 @@ def _sessions_below(roots: Sequence[str]) -> list[str]:
 
 def _own_programs() -> tuple[str, ...]:
     """Return the code that the host process runs: interpreter, environment, package."""
-    return (sys.prefix, sys.base_prefix, str(_PACKAGE), _parent(sys.executable))
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
+    programs = sys.executable.rpartition("/")[0] or "/"
+    return (sys.prefix, sys.base_prefix, str(_PACKAGE), programs)
 
 
 def _tops(paths: Iterable[str]) -> list[str]:

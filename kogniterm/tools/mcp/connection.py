@@ -145,11 +145,14 @@ class Connection:
         try:
             async with self._streams() as streams:
                 from mcp import Client
+                from mcp_types import Implementation
+
+                from kogniterm import __version__
 
                 async with Client(
                     nullcontext(streams),
                     mode="auto",
-                    client_info=_client_info(),
+                    client_info=Implementation(name="kogniterm", version=__version__),
                     elicitation_callback=self._asked,
                     list_roots_callback=self._roots,
                     message_handler=self._notified,
@@ -272,7 +275,8 @@ class Connection:
         # The names of the SDK's protocol.
         async def report(progress: float, total: float | None, message: str | None) -> None:
             limit.reschedule(asyncio.get_running_loop().time() + self.config.timeout)
-            told(_progress(progress, total, message))
+            share = f"{progress / total:.0%}" if total else ""
+            told(" ".join(filter(None, (share, one_line(clean(message or ""), 200)))))
 
         try:
             async with limit:
@@ -355,21 +359,8 @@ class Connection:
         )
 
 
-def _client_info() -> Any:
-    from mcp_types import Implementation
-
-    from kogniterm import __version__
-
-    return Implementation(name="kogniterm", version=__version__)
-
-
 def _told(error: BaseException) -> str:
     return one_line(clean(str(error)), 400).rstrip(".") or type(error).__name__
-
-
-def _progress(done: float, total: float | None, message: str | None) -> str:
-    share = f"{done / total:.0%}" if total else ""
-    return " ".join(filter(None, (share, one_line(clean(message or ""), 200))))
 
 
 def _tool(tool: Any) -> ServerTool:

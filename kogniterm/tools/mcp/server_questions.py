@@ -29,7 +29,9 @@ async def answered(server: str, params: Any, elicit: Elicit | None) -> Any:
             return ElicitResult(action="decline")
         agreed = await elicit(ServerQuestion(server, message, url=url))
         return ElicitResult(action="decline" if agreed is None else "accept")
-    fields = form_fields(_plain(params.requested_schema))
+    schema = params.requested_schema
+    dump = getattr(schema, "model_dump", None)
+    fields = form_fields(dump(by_alias=True, exclude_none=True) if dump is not None else schema)
     if fields is None:
         return ElicitResult(action="decline")
     answers = await elicit(ServerQuestion(server, message, fields))
@@ -81,8 +83,3 @@ def _choices(schema: dict[str, Any]) -> tuple[str, ...]:
         listed = schema.get("oneOf") or schema.get("anyOf") or ()
         given = [one.get("const") for one in listed if isinstance(one, dict)]
     return tuple(str(one) for one in given if one is not None)[:50]
-
-
-def _plain(schema: Any) -> Any:
-    dump = getattr(schema, "model_dump", None)
-    return dump(by_alias=True, exclude_none=True) if dump is not None else schema

@@ -183,9 +183,14 @@ class _Calls:
         self, context: Any, params: wire.CallToolRequestParams, given: dict[str, Any]
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         if params.request_state is not None:
-            task = self._resumed(params)
+            # A client comes back to its task, with an answer.
+            task = self.waiting.pop(params.request_state, None)
+            if task is None:
+                raise UsageError("This task has ended; call run_task again.")
+            task.answer(_values((params.input_responses or {}).get(_QUESTION)))
         else:
-            asks = _can_ask(context)
+            capabilities = context.session.client_capabilities
+            asks = capabilities is not None and capabilities.elicitation is not None
             task = await self.served.run_task(given["task"], given["folder"], asks=asks)
         self.running.add(task)
         try:
@@ -197,15 +202,6 @@ class _Calls:
             raise
         finally:
             self.running.discard(task)
-
-    def _resumed(self, params: wire.CallToolRequestParams) -> ServedTask:
-        """Return the task that a client comes back to, with its answer. Raises `UsageError`."""
-        task = self.waiting.pop(params.request_state or "", None)
-        if task is None:
-            raise UsageError("This task has ended; call run_task again.")
-        answer = (params.input_responses or {}).get(_QUESTION)
-        task.answer(_values(answer))
-        return task
 
     async def _drive(
         self, context: Any, task: ServedTask
@@ -301,11 +297,6 @@ def _checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             )
         checked[one] = value
     return checked
-
-
-def _can_ask(context: Any) -> bool:
-    capabilities = context.session.client_capabilities
-    return capabilities is not None and capabilities.elicitation is not None
 
 
 def _schema(form: Form) -> dict[str, Any]:
