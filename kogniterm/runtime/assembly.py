@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,7 +46,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
 )
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
-from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
+from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
@@ -184,7 +184,11 @@ def assemble(
     known = _tools(known, given, written, policy, executor, forget, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
-    agents = _agents(given, project, known.tools, open_model, written, skills)
+    agents = session_agents(
+        paths.extensions.agents, project, known.tools, open_model, skills.preloaded
+    )
+    if agents.named:
+        written.record(agents.note(written.redact))
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     nested = NestedInstructions(str(resolved(workspace)), project)
     session = LiveSession(
@@ -247,23 +251,6 @@ async def _run_other(session: LiveSession, user_input: UserInput | None, io: Tur
     from kogniterm.runtime.extensions.command_lines import run_custom_command
 
     return await run_custom_command(session, user_input, io)
-
-
-def _agents(
-    given: SessionInputs,
-    project: Iterable[ProjectFile],
-    tools: Collection[str],
-    open_model: OpenModels,
-    journal: TurnJournal,
-    skills: SkillService,
-) -> SessionAgents:
-    """Return the sub-agents of the user and the project, once the journal has them."""
-    agents = session_agents(
-        given.paths.extensions.agents, project, tools, open_model, skills.preloaded
-    )
-    if agents.named:
-        journal.record(agents.note(journal.redact))
-    return agents
 
 
 def _hooks(
