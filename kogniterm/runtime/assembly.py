@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,7 +46,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
 )
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
-from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
+from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
@@ -78,7 +78,7 @@ from kogniterm.runtime.telemetry.telemetry_session import (
     not_installed,
 )
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
-from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
+from kogniterm.runtime.trust.project_places import ProjectFile, walk
 from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
@@ -171,15 +171,26 @@ def assemble(
     servers = _servers(given, policy, executor, project)
     known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
     memory, asker = _memory(given, written, journal, store, modes.model, clock), AskPort()
-    skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
-    archive = _archive(given, store, journal, seen)
+    sources = SkillSources(paths, workspace, Path.home())
+    skills = SkillService(sources, written, modes, policy, asker)
+    instructions = written.redact(in_force(paths, project))
+    use_instructions(written, instructions, skills.catalogue(seen))
+    days, google_key = settings.session_max_age_days, _secret(settings.google_api_key) or ""
+    archive = SessionArchive(store, journal, paths, days, google_key, FirstWalk(seen))
     forget = ForgetService(archive, memory, asker)
-    undo, hosts = _undo(paths, state, policy), _hosts(given, written, policy)
+    kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
+    policy.created = kept.created
+    undo, hosts = UndoService(kept, workspace), _hosts(given, written, policy)
     known = _tools(known, given, written, policy, executor, forget, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
-    agents = _agents(given, project, known.tools, open_model, written, skills)
+    agents = session_agents(
+        paths.extensions.agents, project, known.tools, open_model, skills.preloaded
+    )
+    if agents.named:
+        written.record(agents.note(written.redact))
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
+    nested = NestedInstructions(str(resolved(workspace)), project)
     session = LiveSession(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment, hooks, executor.prepare),
@@ -189,7 +200,10 @@ def assemble(
             command_timeout=settings.command_timeout or None, env_hash=environment,
             of_skill=skills.runs_from, hosts=hosts, keep=_kept(written, policy, secrets).run,
         ),
-        context=_context(written, modes, memory, tools, project, agents, hooks, policy),
+        context=ContextService(
+            written, modes, memory, system_message(written), tools, nested, agents, hooks,
+            policy.sandbox.was_told, resumed=state.turn > 0,
+        ),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
         forgetting=forget, archive=archive, asker=asker,
@@ -222,23 +236,6 @@ def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
         yield not_installed(missing)
 
 
-def _skills(
-    given: SessionInputs,
-    journal: TurnJournal,
-    modes: SessionModes,
-    policy: PolicyService,
-    asker: AskPort,
-    instructions: str,
-    seen: ProjectWalk,
-) -> SkillService:
-    """Return the skills of the session, once the model has its instructions and their catalogue."""
-    workspace = Path(journal.state.folder)
-    sources = SkillSources(given.paths, workspace, Path.home())
-    skills = SkillService(sources, journal, modes, policy, asker)
-    use_instructions(journal, journal.redact(instructions), skills.catalogue(seen))
-    return skills
-
-
 async def _run_other(session: LiveSession, user_input: UserInput | None, io: TurnIO) -> Answer:
     """Run the turn of a custom command or a sub-agent, or continue that of a recipe."""
     open_input = session.state.open_input
@@ -254,48 +251,6 @@ async def _run_other(session: LiveSession, user_input: UserInput | None, io: Tur
     from kogniterm.runtime.extensions.command_lines import run_custom_command
 
     return await run_custom_command(session, user_input, io)
-
-
-def _context(
-    journal: TurnJournal,
-    modes: SessionModes,
-    memory: MemoryService | None,
-    tools: ToolService,
-    project: tuple[ProjectFile, ...],
-    agents: SessionAgents,
-    hooks: Hooks,
-    policy: PolicyService,
-) -> ContextService:
-    nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
-    return ContextService(
-        journal, modes, memory, system_message(journal), tools, nested, agents, hooks,
-        policy.sandbox.was_told, resumed=journal.state.turn > 0,
-    )  # fmt: skip
-
-
-def _agents(
-    given: SessionInputs,
-    project: Iterable[ProjectFile],
-    tools: Collection[str],
-    open_model: OpenModels,
-    journal: TurnJournal,
-    skills: SkillService,
-) -> SessionAgents:
-    """Return the sub-agents of the user and the project, once the journal has them."""
-    agents = session_agents(
-        given.paths.extensions.agents, project, tools, open_model, skills.preloaded
-    )
-    if agents.named:
-        journal.record(agents.note(journal.redact))
-    return agents
-
-
-def _archive(
-    given: SessionInputs, store: SessionStore, journal: SessionJournal, seen: ProjectWalk
-) -> SessionArchive:
-    settings, key = given.settings, _secret(given.settings.google_api_key) or ""
-    days = settings.session_max_age_days
-    return SessionArchive(store, journal, given.paths, days, key, FirstWalk(seen))
 
 
 def _hooks(
@@ -319,12 +274,6 @@ def _hooks(
     )  # fmt: skip
     enabled = given.commands is None
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
-
-
-def _undo(paths: Paths, state: SessionState, policy: PolicyService) -> UndoService:
-    kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
-    policy.created = kept.created
-    return UndoService(kept, Path(state.folder))
 
 
 def _answers(given: SessionInputs) -> Path | None:

@@ -225,7 +225,8 @@ class ContextService:
 
     def _window(self) -> int:
         """Return the window of the history alone, beside what every request and reply take."""
-        return self.modes.window.history(self.modes.model.info, self._fixed_tokens())
+        fixed = compaction.message_tokens(self.system) + tools_tokens(self.offered_tools())
+        return self.modes.window.history(self.modes.model.info, fixed)
 
     def begin_anew(self, body: Compacted | Rewound) -> None:
         """Record another history, with the system message that belongs to it."""
@@ -345,10 +346,6 @@ class ContextService:
             return True
         tokens = compaction.estimate_tokens(messages)
         return not compaction.needs_compaction(tokens, self._window())
-
-    def _fixed_tokens(self) -> int:
-        """Return what every request takes besides the history."""
-        return compaction.message_tokens(self.system) + tools_tokens(self.offered_tools())
 
 
 async def _never_stopped(agent: str) -> Phrase | None:
@@ -494,16 +491,12 @@ def _file(file: BinaryIO, limit: int) -> str:
     text = data.decode("utf-8", "replace")
     if len(text) <= limit and len(data) >= size:
         return text.rstrip("\n") or "[empty]"
-    return _both_ends(file, text, size, limit)
-
-
-def _both_ends(file: BinaryIO, start: str, size: int, limit: int) -> str:
-    """Return both ends of a long text: the newest lines of a log stand at its end."""
+    # Both ends are shown, because the newest lines of a log are at its end.
     half = limit // 2
     file.seek(max(size - half * READ_FACTOR, 0))
     end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
     cut = f"[cut here: the file has {size} bytes; read_file shows the rest]"
-    return f"{start[:half]}\n{cut}\n{end[len(end) - half :]}"
+    return f"{text[:half]}\n{cut}\n{end[len(end) - half :]}"
 
 
 SKILLS = "skills"

@@ -245,7 +245,12 @@ class Runner:
         message = messages.command_message(shown[0], result, shown[1], note, looked=looked)
         again = None
         if after.refused is not None:
-            again = self._outside(request, run.decision, run.report, after.refused, message.text)
+            judged = journal.state.requested.get(request.id)
+            file = self.policy.changed_file(judged.script_hashes) if judged is not None else None
+            effects = run.report.label != "safe_readonly"
+            refusal = SandboxRefusal(after.refused, message.text, effects, file or "")
+            command = run.decision.command
+            again = replace(request, id=f"{request.id}-again", command=command, refusal=refusal)
         outcome = Outcome(request.id, _status(result), message, result, plan, request.agent, again)
         # The end is reported once it is on disk: a crash must not undo what was reported.
         try:
@@ -284,21 +289,6 @@ class Runner:
         with suppress(StorageError):  # the outcome tells of it once more
             note = ended_note(request.id, self._redact_result(result))
             self.journal.record(note, durable=True)
-
-    def _outside(
-        self,
-        request: ActionRequest,
-        decision: Decision,
-        report: RiskReport,
-        reason: Phrase,
-        observation: str,
-    ) -> ActionRequest:
-        """Return the request to run again, outside the sandbox, what was stopped inside."""
-        judged = self.journal.state.requested.get(request.id)
-        changed = self.policy.changed_file(judged.script_hashes) if judged is not None else None
-        effects = report.label != "safe_readonly"
-        refusal = SandboxRefusal(reason, observation, effects, changed or "")
-        return replace(request, id=f"{request.id}-again", command=decision.command, refusal=refusal)
 
     def _settle_check(
         self, request: ActionRequest, result: CommandResult

@@ -59,11 +59,13 @@ async def review_plan(
         review, plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
     )
     if review.kind == "reject":
+        why = f": {review.reason}" if review.reason else ""
         if review.by == "unattended":
             count.refused.append((review.reason, review.by))
-        outcome = Outcome(
-            request.id, "refused", _observation(request, _refusal(review), failed=True)
-        )
+            text = prompts.text("plan_steps.refused", why=why)
+        else:
+            text = prompts.text("plan_steps.rejected", why=why)
+        outcome = Outcome(request.id, "refused", _observation(request, text, failed=True))
     else:
         edited = review.kind == "edit" and review.plan != plan
         plan = replace(
@@ -145,13 +147,6 @@ async def _reviewed(
     if modes.plans.approval == "always" and not modes.in_plan_mode:
         return PlanReview("reject", plan, "unattended", UNATTENDED)
     return PlanReview("approve", plan, "unattended")
-
-
-def _refusal(review: PlanReview) -> str:
-    why = f": {review.reason}" if review.reason else ""
-    if review.by == "unattended":
-        return prompts.text("plan_steps.refused", why=why)
-    return prompts.text("plan_steps.rejected", why=why)
 
 
 def _observation(request: ActionRequest, text: str, *, failed: bool = False) -> messages.Observed:

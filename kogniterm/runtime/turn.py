@@ -115,7 +115,9 @@ async def run_turn(
         elif not journal.state.open_turn:
             return nothing_open(io, count)
         else:
-            _resume(services, io)
+            state, name = journal.state, services.modes.model.info.name
+            cwd = services.runner.executor.cwd
+            io.sink(events.TurnResumed(state.session_id, state.turn, name, cwd))
             count.refused += [(one.why, one.by) for one in journal.state.refused]
             count.unasked += journal.state.unasked
             count.plan_before = journal.state.plan_before
@@ -146,13 +148,6 @@ def _note_cut_calls(services: TurnServices, count: TurnCount) -> None:
     if count.usage.calls > counted.calls or count.usage.reused > counted.reused:
         name = services.modes.model.info.name
         journal.record(usage_note(count.usage - counted, name, journal.state.turn))
-
-
-def _resume(services: TurnServices, io: TurnIO) -> None:
-    """Report that a turn which an earlier process left open is worked on again."""
-    state, name = services.journal.state, services.modes.model.info.name
-    cwd = services.runner.executor.cwd
-    io.sink(events.TurnResumed(state.session_id, state.turn, name, cwd))
 
 
 def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:

@@ -372,7 +372,9 @@ class TurnJournal:
 
     def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:
         """Return the facts about a request, and its verdict, as they may be shown and kept."""
-        line = self._line_of(report)
+        # The line of a tool runs no program, and is no shell text.
+        redact = self.redact_command if report.programs else self.secrets.redact_runs
+        line = redact(report.command)
         if line == report.command:
             return report, verdict
         words, change = self.secrets.redact_runs, self._of_report
@@ -392,11 +394,6 @@ class TurnJournal:
         )
         trace = tuple(replace(one, reason=change(one.reason)) for one in verdict.trace)
         return shown, replace(verdict, reasons=tuple(map(change, verdict.reasons)), trace=trace)
-
-    def _line_of(self, report: RiskReport) -> str:
-        """Return the line of a report: that of a tool runs no program, and is no shell text."""
-        change = self.redact_command if report.programs else self.secrets.redact_runs
-        return change(report.command)
 
     def _of_report(self, reason: Phrase) -> Phrase:
         def change(value: object) -> object:

@@ -35,18 +35,16 @@ def named_permissions(names: Iterable[str], workspace: str) -> tuple[NamedPermis
         if pattern is None:
             continue
         if EXECUTE_COMMAND in pattern.tools:
-            offered = words_offer(_words(pattern.argument), workspace=workspace)
+            words = pattern.argument
+            if words.endswith(":*"):  # `git diff:*` is the older way to write `git diff *`
+                words = f"{words.removesuffix(':*')} *"
+            offered = words_offer(words, workspace=workspace)
             if offered is not None:
                 found.setdefault(str(offered[1].text), NamedPermission(*offered))
         elif set(pattern.tools) & set(_EDITING) and not pattern.argument:
             for offer in edit_offers(_ANY_EDIT, workspace=workspace):
                 found.setdefault(str(offer.text), NamedPermission(_ANY_EDIT, offer))
     return tuple(found.values())
-
-
-def _words(argument: str) -> str:
-    """Return `git diff:*` as `git diff *`, which is the newer way to write it."""
-    return f"{argument.removesuffix(':*')} *" if argument.endswith(":*") else argument
 
 
 def not_granted(

@@ -80,13 +80,8 @@ def _fields(block: str) -> Mapping[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        found = _by_line(block)
+        found = {}
+        for line in block.splitlines():
+            if (part := _LINE.fullmatch(line.rstrip())) is not None:
+                found[part[1]] = part[2].strip().strip("\"'")
     return {str(name).strip().lower(): value for name, value in found.items()}
-
-
-def _by_line(block: str) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for line in block.splitlines():
-        if (part := _LINE.fullmatch(line.rstrip())) is not None:
-            fields[part[1]] = part[2].strip().strip("\"'")
-    return fields

@@ -153,7 +153,13 @@ class Agent:
         Raises `UsageError` while another task runs, for an empty task, and for an unknown name.
         """
         given = self._given(task, data, attachments, agent, command)
-        return await self._until_done(self._begin(given, self.on_event))
+        turn = self._begin(given, self.on_event)
+        try:
+            return await asyncio.shield(turn)
+        except asyncio.CancelledError:
+            # The turn ends with an answer of its own, but whoever cancelled waits for the error.
+            await self._stopped(turn)
+            raise
 
     async def events(
         self,
@@ -258,14 +264,6 @@ class Agent:
         )
         self._turn = asyncio.ensure_future(running)
         return self._turn
-
-    async def _until_done(self, turn: asyncio.Task[Answer]) -> Answer:
-        try:
-            return await asyncio.shield(turn)
-        except asyncio.CancelledError:
-            # The turn ends with an answer of its own, but whoever cancelled waits for the error.
-            await self._stopped(turn)
-            raise
 
     async def _stopped(self, turn: asyncio.Task[Answer]) -> None:
         """Stop `turn` and wait until it has settled what was open."""

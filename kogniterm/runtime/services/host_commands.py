@@ -311,19 +311,16 @@ class HostCommands:
             # Every intent is on disk before the first start.
             found = tuple(HostAnswer(host, "not_started", reason=_PARTED) for host in missing)
         else:
-            found = await self._found(asked, missing)
+            try:
+                found = await self.runner.find(asked, missing, wait=self.timeout) if missing else ()
+            except (ExecutionError, UsageError) as error:
+                found = tuple(HostAnswer(host, "unknown", reason=error.text) for host in missing)
         for answer in found:
             self._record(request, answer, sink)
         end = self._end(request, sink)
         if not end.lost:
             await self.forget(asked, self.facts(request))
         return end
-
-    async def _found(self, asked: HostRequest, hosts: tuple[str, ...]) -> tuple[HostAnswer, ...]:
-        try:
-            return await self.runner.find(asked, hosts, wait=self.timeout) if hosts else ()
-        except (ExecutionError, UsageError) as error:
-            return tuple(HostAnswer(host, "unknown", reason=error.text) for host in hosts)
 
 
 def _listed(hosts: Sequence[str]) -> str:

@@ -360,7 +360,11 @@ class PolicyService:
             folder=os.path.realpath(cwd),
             secret=secret if now else None,
         )
-        rules = self.in_force + _as_rules(request, allowing)
+        rules = self.in_force
+        if allowing is not None:
+            # What a hook of the user allows is a rule that reaches as far as one of theirs.
+            words = str(allowing.reason)
+            rules += RuleSet((Rule("allow", allowing.origin, tool=request.tool, reason=words),))
         if use.names and not now:
             # Without the grant it is refused below, whatever allows it.
             rules += RuleSet((Rule("allow", GRANTED, programs=(*use.programs, *HARMLESS)),))
@@ -678,14 +682,6 @@ def open_policy(
         workspace, sandbox, chosen, own, now, project, permissions=permissions, bounds=bounds,
         answered_from=answered_from,
     )  # fmt: skip
-
-
-def _as_rules(request: ActionRequest, allowing: RuleTrace | None) -> RuleSet:
-    """Return what a hook of the user allows as a rule: it reaches as far as one of theirs."""
-    if allowing is None:
-        return RuleSet()
-    words = str(allowing.reason)
-    return RuleSet((Rule("allow", allowing.origin, tool=request.tool, reason=words),))
 
 
 EXTERNAL = Phrase("Runs code of the package {package}, which KogniTerm cannot inspect.")

@@ -87,7 +87,9 @@ def gather_tools(
     for plugin in program_tools(functions, {*own, *plugins}):
         plugins[plugin.tool.spec.name] = plugin
     if servers is not None:
-        plugins |= _direct(servers, settings.mcp_direct_tools, {*own, *plugins})
+        found, taken = servers.tools(), {*own, *plugins}
+        if len(found) <= settings.mcp_direct_tools:
+            plugins |= {one.name: as_plugin(one) for one in found if one.name not in taken}
     known = {*own, *plugins}
     # A package that cannot be loaded may have the tool.
     unknown = () if loaded.problems else (one for one in settings.tools_off if one not in known)
@@ -106,14 +108,6 @@ def gather_tools(
     told = servers.notices() if servers is not None else ()
     notices = (*loaded.problems, *_unknown_in_rules(rules, known), *told)
     return ToolSet(tools, plugins, off, _notes(settings), notices)
-
-
-def _direct(servers: McpServers, most: int, taken: set[str]) -> dict[str, Plugin]:
-    """Return the tools of MCP servers by name, if they are few enough to be offered directly."""
-    tools = servers.tools()
-    if len(tools) > most:
-        return {}
-    return {one.name: as_plugin(one) for one in tools if one.name not in taken}
 
 
 def _notes(settings: Settings) -> dict[str, Phrase]:

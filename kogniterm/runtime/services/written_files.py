@@ -65,15 +65,13 @@ class WrittenFiles:
 
         Unreadable lines (half written, or with a forgotten path) are skipped.
         """
-        entries = [entry for line in self._lines() if (entry := _read(line)) is not None]
-        last = {entry.path: entry for entry in entries}
-        return tuple(last[path] for path in sorted(last) if last[path].is_unchanged())
-
-    def _lines(self) -> list[str]:
         with storage_errors(self._register):
             if not self._register.is_file():
-                return []
-            return self._register.read_text(encoding="utf-8", errors="replace").splitlines()
+                return ()
+            lines = self._register.read_text(encoding="utf-8", errors="replace").splitlines()
+        entries = [entry for line in lines if (entry := _read(line)) is not None]
+        last = {entry.path: entry for entry in entries}
+        return tuple(last[path] for path in sorted(last) if last[path].is_unchanged())
 
 
 def _read(line: str) -> Written | None:
@@ -132,7 +130,11 @@ class UserFiles:
         done = [(entry, FilePurge(PLACE, [entry.path]).purge(terms)) for entry in ours]
         cleaned = [(entry, one) for entry, one in done if one.removed]
         for entry, _ in cleaned:
-            self._settle(entry)
+            if entry.kind == "recipe":
+                with storage_errors(entry.path):
+                    entry.path.unlink()
+            else:
+                self._written.add(entry.path, entry.kind)
         known = {entry.path for entry in ours}
         theirs = [file for file in _files(self._own) if file not in known]
         return Purged(
@@ -142,14 +144,6 @@ class UserFiles:
             files=tuple(entry.path for entry, _ in cleaned if is_regular(entry.path)),
             searched=tuple(one for _, part in cleaned for one in part.searched),
         )
-
-    def _settle(self, entry: Written) -> None:
-        """Register a cleaned file again; remove a recipe."""
-        if entry.kind == "recipe":
-            with storage_errors(entry.path):
-                entry.path.unlink()
-        else:
-            self._written.add(entry.path, entry.kind)
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -102,19 +102,15 @@ class NestedInstructions:
     workspace: str = ""
     files: tuple[ProjectFile, ...] = ()
 
-    @property
-    def _nested(self) -> list[ProjectFile]:
-        found = [one for one in self.files if one.kind == "nested" and one.text.strip()]
-        return sorted(found, key=lambda one: one.name.count("/"))
-
     def due(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return notes with the files that apply to the work in `messages` and are not there yet.
 
         The nearest file comes last.
         """
-        nested = self._nested
+        nested = [one for one in self.files if one.kind == "nested" and one.text.strip()]
         if not nested:
             return []
+        nested.sort(key=lambda one: one.name.count("/"))
         given = {message.additional_kwargs.get(NESTED) for message in messages}
         wanted = [one for one in nested if _key(one) not in given]
         paths = set(self._worked_on(messages)) if wanted else set()

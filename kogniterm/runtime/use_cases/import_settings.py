@@ -162,7 +162,10 @@ def carry_out(plan: ImportPlan, target: Target) -> None:
     What is written stays when a later part fails; the same import can be run again. Raises
     `KognitermError`.
     """
-    _sweep(target.skills)
+    # A killed import may have left these.
+    with suppress(OSError):
+        for path in resolved(target.skills).glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(path, ignore_errors=True)
     for skill in plan.skills:
         with _Written(skill.path):
             if _skill_files(skill.path) != skill.before:
@@ -606,10 +609,3 @@ def _write_skill(skill: SkillToWrite, target: Target) -> None:
         (made / "new").rename(place)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a killed import left behind."""
-    with suppress(OSError):
-        for path in resolved(folder).glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(path, ignore_errors=True)

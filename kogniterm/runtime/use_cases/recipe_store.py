@@ -106,6 +106,8 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     Each value of `parameters` that occurs in them becomes the input of its name, with the value
     as default. Raises `UsageError` when there is no plan that worked.
     """
+    import yaml
+
     plan, actions = _worked(records)
     if plan is None or any(step.status != "done" for step in plan.steps):
         raise UsageError("This session has no plan with all steps done.")
@@ -140,13 +142,7 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
         )
     inputs = {key: {"default": value} for key, value in parameters.items()}
     data = {"name": name, "description": plan.goal, "inputs": inputs, "nodes": nodes}
-    return read_recipe(_as_yaml(data))
-
-
-def _as_yaml(data: Mapping[str, Any]) -> str:
-    import yaml
-
-    return str(yaml.safe_dump(dict(data), allow_unicode=True))
+    return read_recipe(str(yaml.safe_dump(data, allow_unicode=True)))
 
 
 def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:

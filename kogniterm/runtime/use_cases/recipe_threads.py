@@ -99,7 +99,9 @@ class Threads:
     def _journal(self, name: str) -> TurnJournal:
         session = self._session
         store, model = session.archive.store, session.modes.model.info.name
-        session_id = _id(store.database.user, session.folder, name)
+        # The same thread always has the same session.
+        identity = json.dumps(["thread", store.database.user, session.folder, name])
+        session_id = hashlib.sha256(identity.encode()).hexdigest()[:12]
         known = store.info(session_id) is not None
         opened = store.open_or_create(session_id, folder=session.folder, model=model)
         journal = TurnJournal(opened, session.journal.secrets, session.journal.clock)
@@ -113,9 +115,3 @@ class Threads:
         for thread in self._open.values():
             thread.journal.journal.close()
         self._open.clear()
-
-
-def _id(user: str, folder: str, name: str) -> str:
-    """Return the id of a thread's session: that of the same thread is always the same."""
-    identity = json.dumps(["thread", user, folder, name])
-    return hashlib.sha256(identity.encode()).hexdigest()[:12]

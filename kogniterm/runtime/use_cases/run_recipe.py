@@ -99,7 +99,12 @@ async def run_in_session(
     count = session.services.new_count()
     await recover(session.journal, io, count, session.services.runner.hosts)
     cancel_open(session.journal, "the user continued with a recipe")
-    _begin(session, recipe, values, io)
+    journal, turn = session.journal, session.state.turn + 1
+    given = journal.redact_input(recipe_input(recipe, values))
+    journal.record(InputReceived(turn, given, messages.human_message(given, "never")))
+    journal.record(begun_note(recipe, values, journal.redact), durable=True)
+    model = session.modes.model.info.name
+    io.sink(events.TurnStarted(session.id, turn, model, session.executor.cwd))
     return await _run(recipe, values, SessionRecipePorts(session, io, count))
 
 
@@ -162,16 +167,6 @@ async def _run(
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
     journal.record_update(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text))
     return end_turn(journal, answer, ports.io)
-
-
-def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], io: TurnIO) -> None:
-    clean = session.journal.redact_input(recipe_input(recipe, values))
-    turn = session.state.turn + 1
-    session.journal.record(InputReceived(turn, clean, messages.human_message(clean, "never")))
-    session.journal.record(begun_note(recipe, values, session.journal.redact), durable=True)
-    io.sink(
-        events.TurnStarted(session.id, turn, session.modes.model.info.name, session.executor.cwd)
-    )
 
 
 def recipe_input(recipe: Recipe, inputs: Mapping[str, Any]) -> UserInput:

@@ -14,9 +14,8 @@ another input than KogniTerm gives.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.foreign.found_parts import (
@@ -66,7 +65,10 @@ def claude(place: Place) -> Found:
         parts.leave_out(Phrase("Hooks: they are switched off there."))
     else:
         parts.hooks(settings.get("hooks"))
-    _permissions(parts, mapping(settings.get("permissions")))
+    permissions = mapping(settings.get("permissions"))
+    for decision in _DECISIONS:
+        for words in strings(permissions.get(decision)):
+            parts.rule(decision, words)
     if plugins := mapping(settings.get("enabledPlugins")):
         parts.leave_out(Phrase("Plugins: {names}.", {"names": shown(", ".join(plugins))}))
     parts.skills(folder / "skills")
@@ -97,12 +99,6 @@ def _servers(parts: Findings, section: object) -> None:
     for name, entry in parts.servers(section):
         limit = seconds(entry.get("timeout"))
         parts.server(name, {**entry, "timeout": limit} if limit is not None else entry)
-
-
-def _permissions(parts: Findings, section: Mapping[str, Any]) -> None:
-    for decision in _DECISIONS:
-        for words in strings(section.get(decision)):
-            parts.rule(decision, words)
 
 
 def deepagents(place: Place) -> Found:

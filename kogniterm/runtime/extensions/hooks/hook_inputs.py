@@ -55,7 +55,10 @@ def with_input(
         command = updated.get("command", request.command)
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             raise ToolError("command is not a shell command")
-        return replace(request, command=command, arguments=_with_command(request, command))
+        arguments = request.arguments
+        if "command" in arguments:
+            arguments = {**arguments, "command": command}
+        return replace(request, command=command, arguments=arguments)
     tool = tool_of(request.tool)
     if tool is None:
         # Running it as it was would ignore what the hook wants.
@@ -76,11 +79,6 @@ def with_input(
         detail=tool.detail(checked),
         hosts=tool.hosts(checked),
     )
-
-
-def _with_command(request: ActionRequest, command: str) -> Mapping[str, Any]:
-    known = request.arguments
-    return {**known, "command": command} if "command" in known else known
 
 
 def command_response(result: CommandResult) -> dict[str, Any]:

@@ -103,24 +103,15 @@ class HookSurroundings:
         """Return where hooks run now."""
         cwd, temporary = self.folders()
         Path(temporary).mkdir(mode=0o700, exist_ok=True)
-        box, own = self._sandboxes()
-        if box is not None and not box.can_start_in(cwd, temporary):
-            cwd = self.workspace
-        return HookPlace(cwd, self._environment(), temporary, box, own)
-
-    def _sandboxes(self) -> tuple[Sandbox | None, Sandbox | None]:
-        """Return those of a project's hooks and of the user's; None where none works.
-
-        They do not depend on whether commands run in one.
-        """
         if not self._boxes:
+            # One for a project's hooks and one for the user's, also where commands run in none.
             self._boxes += _boxes(self.settings, self.paths, self.workspace, self.bounds)
         box, own = self._boxes
-        return box, own
-
-    def _environment(self) -> Mapping[str, str]:
+        if box is not None and not box.can_start_in(cwd, temporary):
+            cwd = self.workspace
         folder = self.workspace
-        return {**self.environ, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        environ = {**self.environ, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        return HookPlace(cwd, environ, temporary, box, own)
 
 
 def _boxes(

@@ -42,7 +42,10 @@ def catalogue(skills: Sequence[Skill], window: int) -> Catalogue:
         return Catalogue(_described(skills, length), cut)
     everyone = frozenset(one.name for one in skills)
     for count in range(len(skills), -1, -1):
-        text = _named(skills[:count], len(skills) - count)
+        lines = [f"- {one.name}" for one in skills[:count]]
+        if others := len(skills) - count:
+            lines.append(f"- [{others} more; /skills lists them for the user]")
+        text = prompts.text("skills.catalogue", skills="\n".join(lines))
         if text_tokens(text) <= room:
             return Catalogue(text, everyone, frozenset(one.name for one in skills[count:]))
     return Catalogue("", everyone, everyone)
@@ -63,11 +66,4 @@ def _largest(skills: Sequence[Skill], low: int, high: int, room: int) -> int | N
 
 def _described(skills: Sequence[Skill], length: int) -> str:
     lines = (f"- {one.name}: {one_line(one.description, length)}" for one in skills)
-    return prompts.text("skills.catalogue", skills="\n".join(lines))
-
-
-def _named(skills: Sequence[Skill], others: int) -> str:
-    lines = [f"- {one.name}" for one in skills]
-    if others:
-        lines.append(f"- [{others} more; /skills lists them for the user]")
     return prompts.text("skills.catalogue", skills="\n".join(lines))

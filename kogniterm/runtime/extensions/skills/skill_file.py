@@ -67,22 +67,18 @@ def parse_skill(folder: str, text: str) -> Skill:
     description = one_line(document.text("description") or first.strip("# \t"), LONGEST_DESCRIPTION)
     if not description:
         raise UnusableValueError("it has no description")
+    # `allowed-tools` is a list, or words between blanks or commas.
+    tools = _TOOL.findall(" ".join(document.words("allowed-tools")))
     return Skill(
         name,
         description,
         document.body.strip(),
-        _tools(document),
+        tuple(dict.fromkeys(one_line(tool, 200) for tool in tools)),
         one_line(document.text("license"), 200),
         one_line(document.text("compatibility"), LONGEST_COMPATIBILITY),
         for_user=_is_on(document, "user-invocable", default=True),
         for_model=not _is_on(document, "disable-model-invocation", default=False),
     )
-
-
-def _tools(document: Document) -> tuple[str, ...]:
-    """Return the tools of `allowed-tools`: a list, or words between blanks or commas."""
-    words = " ".join(document.words("allowed-tools"))
-    return tuple(dict.fromkeys(one_line(word, 200) for word in _TOOL.findall(words)))
 
 
 def _is_on(document: Document, name: str, *, default: bool) -> bool:

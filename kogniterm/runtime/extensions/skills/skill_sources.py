@@ -20,7 +20,6 @@ from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.trust.project_places import (
     ProjectFile,
-    ProjectSkill,
     ProjectWalk,
     has_skills,
     skill_files,
@@ -119,7 +118,11 @@ class SkillSources:
         store = TrustStore(self.paths.trust_file)
         trusted = store.finding(self.folder, seen.files).trusted
         for skill in seen.skills:
-            one = _of_project(self.folder / skill.name, skill)
+            folder, place = self.folder / skill.name, skill.name.rpartition("/")[0]
+            if skill.problem is not None:
+                one = _unusable(folder, "project", place, skill.problem)
+            else:
+                one = _described(folder, "project", place, skill.files)
             yield replace(one, state="untrusted") if one.usable and not trusted else one
 
     def _judged(self, one: FoundSkill) -> FoundSkill:
@@ -163,13 +166,6 @@ def read_skill(folder: Path) -> tuple[Skill, tuple[ProjectFile, ...]]:
     """Return a skill with all its files. Raises `UnusableValueError` with the reason."""
     files = skill_files(folder)
     return parse_skill(folder.name, files[0].text), files
-
-
-def _of_project(folder: Path, found: ProjectSkill) -> FoundSkill:
-    place = found.name.rpartition("/")[0]
-    if found.problem is not None:
-        return _unusable(folder, "project", place, found.problem)
-    return _described(folder, "project", place, found.files)
 
 
 def _read(folder: Path, where: Where, place: str) -> FoundSkill:
