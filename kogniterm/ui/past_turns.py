@@ -63,15 +63,13 @@ def drawn(
     while len(blocks) > 1 and sum(len(block.lines) for block in blocks) > room:
         blocks.pop(0)
     earlier = past.earlier + len(past.turns) - len(blocks)
-    lines = [page.note(_earlier(earlier, past.reference)), ""] if earlier else []
+    lines: list[str] = []
+    if earlier:
+        turns = plural("{count} earlier turn", "{count} earlier turns", earlier)
+        lines = [page.note(f"{turns} · {_how_to_read(past.reference)}"), ""]
     for block in blocks:
         lines += block.shortened(room, page, past.reference)
     return "\n".join(lines) + "\n" if lines else ""
-
-
-def _earlier(count: int, reference: str) -> str:
-    turns = plural("{count} earlier turn", "{count} earlier turns", count)
-    return f"{turns} · {_how_to_read(reference)}"
 
 
 def _how_to_read(reference: str) -> str:
@@ -139,13 +137,9 @@ class _Page:
             proposed = PlanQuestion(PlanDraft(event.plan, event.previous))
             return proposed.transcript(self._painter, self._columns, None)
         elif isinstance(event, ev.ActionDecided) and event.decision.by == ev.BY_USER:
-            return self._approval(event)
+            asked = self._asked.get(event.request.id)
+            if asked is not None:
+                subject = Subject(asked.request, asked.report, asked.verdict, asked.cwd)
+                answer = Answered(Approval(event.decision))
+                return ApprovalQuestion(subject).transcript(self._painter, self._columns, answer)
         return ""
-
-    def _approval(self, event: ev.ActionDecided) -> str:
-        asked = self._asked.get(event.request.id)
-        if asked is None:
-            return ""
-        subject = Subject(asked.request, asked.report, asked.verdict, asked.cwd)
-        answer = Answered(Approval(event.decision))
-        return ApprovalQuestion(subject).transcript(self._painter, self._columns, answer)

@@ -346,8 +346,13 @@ class Repl:
         if work.shell is not None:
             await session.run_shell(work.shell, sink=screen, terminal=terminal)
             return
+        given = work.input
+        if given is not None and given.text.startswith("@"):
+            from kogniterm.runtime.extensions.agent_turn import addressed
+
+            given = addressed(given, session.context.agents.named)
         answer = await session.run(
-            self._addressed(work.input),
+            given,
             approver=approver,
             sink=screen,
             terminal=terminal,
@@ -364,14 +369,6 @@ class Repl:
             self._say_update(self._updates.newer_version())
         if self.wiring.guide is not None:
             self.wiring.guide.turn_ended(answer)
-
-    def _addressed(self, given: UserInput | None) -> UserInput | None:
-        """Return the input, for the sub-agent that it begins with. Raises `UsageError`."""
-        if given is None or not given.text.startswith("@"):
-            return given
-        from kogniterm.runtime.extensions.agent_turn import addressed
-
-        return addressed(given, self.session.context.agents.named)
 
     async def _use_quiet_moment(self) -> None:
         if words := await self._quiet.use():

@@ -18,7 +18,6 @@ from kogniterm.ui.repl import Repl
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Lesson, Preference
-    from kogniterm.memory.forgetter import Receipt
     from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.use_cases.stored_data import FactChange
@@ -55,8 +54,13 @@ async def forget(repl: Repl, argument: str) -> None:
     receipt = await repl.session.forgetting.command(words, agrees)
     if receipt is None:
         repl.display.say(Phrase("Nothing was forgotten."))
-    else:
-        _tell(repl, receipt)
+        return
+    from kogniterm.runtime.services.forget_service import told
+
+    for text, level in told(receipt):
+        repl.display.say(text, level)
+    own = Phrase("the input history of this prompt, until you quit")
+    repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 
 
 def why(repl: Repl, argument: str) -> None:
@@ -271,16 +275,6 @@ def _needed(words: str, use: str) -> str:
     if not words:
         raise UsageError("Incomplete command. Use: {usage}", usage=f"/memory {use}")
     return words
-
-
-def _tell(repl: Repl, receipt: Receipt) -> None:
-    """Write the receipt: what went from where, the proof, and what is out of reach."""
-    from kogniterm.runtime.services.forget_service import told
-
-    for text, level in told(receipt):
-        repl.display.say(text, level)
-    own = Phrase("the input history of this prompt, until you quit")
-    repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 
 
 def forget_choices(repl: Repl) -> Iterable[str]:

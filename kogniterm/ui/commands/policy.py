@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,13 @@ def permissions(repl: Repl, argument: str) -> None:
     if word == "revoke":
         if not rest:
             raise UsageError("Specify which permission to revoke: its ID, or all.")
-        _revoke(repl, [one.id for one in policy.leases] if rest == "all" else [rest])
+        ids = [one.id for one in policy.leases] if rest == "all" else [rest]
+        if not ids:
+            repl.display.say(Phrase("You have no permissions to revoke."))
+        for lease_id in ids:
+            lease = repl.session.revoke(lease_id)
+            values = {"id": lease.id, "permission": lease.text}
+            repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
         return
     if word:
         raise UsageError("/permissions takes: revoke ID or revoke all.")
@@ -78,15 +84,6 @@ async def secret(repl: Repl, argument: str) -> None:
 def secret_choices(repl: Repl) -> Iterable[str]:
     """Return what completes /secret."""
     return ("list", *repl.session.journal.given.names)
-
-
-def _revoke(repl: Repl, ids: Sequence[str]) -> None:
-    if not ids:
-        repl.display.say(Phrase("You have no permissions to revoke."))
-    for lease_id in ids:
-        lease = repl.session.revoke(lease_id)
-        values = {"id": lease.id, "permission": lease.text}
-        repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
 
 
 def _why_asked(repl: Repl) -> None:

@@ -216,16 +216,11 @@ _NAMES = {
 """The keys whose names on a keyboard are words of a language."""
 
 
-def _named(shown: str) -> str:
-    """Return keys with their names in the language in use."""
-    parts = shown.split(", ")
-    return ", ".join(translate(_NAMES[part]) if part in _NAMES else part for part in parts)
-
-
 def _shown(key: Key, spoken: str) -> str:
     shown = key.shown or key.keys
     if spoken and spoken == language():
-        shown = _named(shown)
+        names = shown.split(", ")
+        shown = ", ".join(translate(_NAMES[name]) if name in _NAMES else name for name in names)
     if not key.spanish or spoken == "en":
         return shown
     if spoken == "es":

@@ -229,7 +229,10 @@ class Subject:
         return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
-        facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
+        facts: list[RenderableType] = []
+        if self.original is not None:
+            old, new = words(render_line(self.original), render_line(self.request.command))
+            facts += [Text.assemble("- ", old), Text.assemble("+ ", new)]
         facts.append(Readable(self._table()))
         if explained:
             facts += self._explanation(painter)
@@ -245,7 +248,9 @@ class Subject:
         if self.request.purpose and self.with_purpose:
             table.add_row(_("Purpose"), Text(one_line(self.facts.purpose(translate), 400)))
         if self.on_hosts:
-            table.add_row(_("Inventory"), Text(render_line(self._inventory)))
+            told = self.request.arguments.get("inventory")
+            sources = told.get("sources", ()) if isinstance(told, Mapping) else ()
+            table.add_row(_("Inventory"), Text(render_line(", ".join(map(str, sources)))))
         else:
             table.add_row(_("Folder"), Text(render_line(self.cwd)))
         effects = self.facts.effects(translate)
@@ -255,16 +260,6 @@ class Subject:
         if reasons:
             table.add_row(_("Reason"), Text("; ".join([reasons[0], *map(_continued, reasons[1:])])))
         return table
-
-    @property
-    def _inventory(self) -> str:
-        told = self.request.arguments.get("inventory")
-        sources = told.get("sources", ()) if isinstance(told, Mapping) else ()
-        return ", ".join(map(str, sources))
-
-    def _changes(self) -> list[Text]:
-        old, new = words(render_line(self.original or ""), render_line(self.request.command))
-        return [Text.assemble("- ", old), Text.assemble("+ ", new)]
 
     def _explanation(self, painter: Painter) -> list[RenderableType]:
         from rich.table import Table
@@ -325,11 +320,8 @@ class ApprovalQuestion(Question[Approval]):
 
     def text(self, painter: Painter, columns: int) -> Document:
         """Return the same as in the panel."""
-        return self._drawn.document(painter, columns, explained=self.explained)
-
-    @property
-    def _drawn(self) -> Subject:
-        return self.subject if self.masked is None or self.revealed else self.masked
+        subject = self.subject if self.masked is None or self.revealed else self.masked
+        return subject.document(painter, columns, explained=self.explained)
 
     def transcript(self, painter: Painter, columns: int, answer: Answered[Approval] | None) -> str:
         """Return title and command; nothing of a command that runs, whose frame shows it."""

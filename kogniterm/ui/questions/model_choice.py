@@ -198,22 +198,18 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
         return after
 
     def press(self, key: str, *, seen: bool = True) -> Step[Chosen | None]:
-        """Choose another row, or use the picked one from now on."""
+        """Choose another row or effort, or use the picked row from now on."""
         row = self.chosen
         if key == "c-s" and self.can_save and row is not None:
             return Answered(Chosen(row.name, dict(self.efforts).get(row.name), save=True))
         if key in ("left", "right"):
-            return self if row is None else self._moved(row, 1 if key == "right" else -1)
+            if row is None or not row.efforts:
+                return self
+            efforts = ("", *row.efforts)
+            at = efforts.index(self._effort_of(row)) + (1 if key == "right" else -1)
+            effort = efforts[min(max(at, 0), len(efforts) - 1)]
+            return replace(self, efforts=tuple({**dict(self.efforts), row.name: effort}.items()))
         return super().press(key, seen=seen)
-
-    def _moved(self, row: ModelRow, step: int) -> ModelQuestion:
-        """Choose the next effort, or the one before; without any nothing changes."""
-        if not row.efforts:
-            return self
-        efforts = ("", *row.efforts)
-        at = efforts.index(self._effort_of(row)) + step
-        effort = efforts[min(max(at, 0), len(efforts) - 1)]
-        return replace(self, efforts=tuple({**dict(self.efforts), row.name: effort}.items()))
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; everything else is text that filters."""

@@ -306,7 +306,11 @@ def key_row(
     from rich.text import Text
 
     if line.words:
-        return painter.lines(Text(_words(line, words), "key"), columns)
+        if not line.armed:
+            words = _("The question waits until you stop typing.")
+        elif line.words == "command":
+            words = _("Enter: run the command · Esc: back to the question")
+        return painter.lines(Text(words, "key"), columns)
     parts = []
     for key, does in keys:
         if line.held and key.lower() == line.held:
@@ -316,11 +320,3 @@ def key_row(
         else:
             parts.append(Text(f" {key}  {does}", "muted"))
     return painter.key_parts(parts, columns)
-
-
-def _words(line: Line, words: str) -> str:
-    if not line.armed:
-        return _("The question waits until you stop typing.")
-    if line.words == "command":
-        return _("Enter: run the command · Esc: back to the question")
-    return words

@@ -49,7 +49,9 @@ class RewindRow:
         changes = self.point.changes
         if changes:
             files = plural("{count} file", "{count} files", len(changes))
-            parts.append(f"{files}{_counted(changes)}")
+            counts = [change.lines or (0, 0) for change in changes]
+            added, removed = sum(one[0] for one in counts), sum(one[1] for one in counts)
+            parts.append(f"{files} +{added} -{removed}" if added or removed else files)
         if self.point.commands:
             parts.append(plural("{count} action", "{count} actions", self.point.commands))
         return " · ".join(parts) or _("no changes")
@@ -216,9 +218,3 @@ def _effect(change: FileDifference) -> str:
     if lines is None:
         return _("changed since")
     return _("changed since: {lines}").format(lines=f"+{lines[0]} -{lines[1]}")
-
-
-def _counted(changes: Sequence[FileDifference]) -> str:
-    counts = [change.lines or (0, 0) for change in changes]
-    added, removed = sum(one[0] for one in counts), sum(one[1] for one in counts)
-    return f" +{added} -{removed}" if added or removed else ""

@@ -117,8 +117,10 @@ def _contents(rows: list[_Row]) -> list[Text]:
         end = _end_of(rows, middle, "+")
         least = _ALIKE if end - middle == middle - start else _MOST_ALIKE
         for old, new in zip(range(start, middle), range(middle, end), strict=False):
-            if _alike(rows[old].text, rows[new].text, least):
-                shown[old], shown[new] = words(rows[old].text, rows[new].text)
+            before, after = rows[old].text, rows[new].text
+            matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+            if matcher.real_quick_ratio() > least and matcher.ratio() > least:
+                shown[old], shown[new] = words(before, after)
         start = max(end, start + 1)
     return shown
 
@@ -155,11 +157,6 @@ def _breaks(line: str, room: int) -> list[int]:
             used = 0
         used += cells
     return found
-
-
-def _alike(old: str, new: str, least: float) -> bool:
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return matcher.real_quick_ratio() > least and matcher.ratio() > least
 
 
 def _plain_style(line: str) -> str:

@@ -71,6 +71,7 @@ class Painter(NamedTuple):
 
     def console(self, width: int, file: io.StringIO) -> Console:
         """Return a rich console that writes to `file` and asks nobody anything."""
+        styles = {role: self.theme.style(role) for role in ROLES}
         return Console(
             file=file,
             width=max(width, 10),
@@ -80,7 +81,7 @@ class Painter(NamedTuple):
             force_interactive=False,
             color_system=self.system if self.attributes else None,
             no_color=not self.color,
-            theme=self._styles(),
+            theme=RichTheme(styles | {name: styles[role] for name, role in _MARKDOWN.items()}),
             highlight=False,
             emoji=False,
             markup=False,
@@ -89,10 +90,6 @@ class Painter(NamedTuple):
             safe_box=True,
             _environ={},
         )
-
-    def _styles(self) -> RichTheme:
-        styles = {role: self.theme.style(role) for role in ROLES}
-        return RichTheme(styles | {name: styles[role] for name, role in _MARKDOWN.items()})
 
     def paint(
         self, renderable: RenderableType, width: int, *, end: str = "\n", exact: bool = False

@@ -158,7 +158,10 @@ def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
 
 def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
     """Return at most `rows` lines of the plan around the step in progress."""
-    lines = list(_lines(plan, painter))
+    lines = [
+        _step_line(number, step, painter, indent=2 * number.count(".") + 1)
+        for number, step in walk(plan)
+    ]
     now = active_step(plan)
     active = next((i for i, (_n, step) in enumerate(walk(plan)) if step == now), 0)
     first = max(0, min(active - rows // 2, len(lines) - rows))
@@ -214,11 +217,6 @@ def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
         for place, part in enumerate(step.substeps, start=1):
             words = not step.subplan and not step.open
             yield f"{index}.{place}", replace(part, status=step.status) if words else part
-
-
-def _lines(plan: Plan, painter: Painter) -> Iterator[Text]:
-    for number, step in walk(plan):
-        yield _step_line(number, step, painter, indent=2 * number.count(".") + 1)
 
 
 def _step_line(number: str, step: PlanStep, painter: Painter, indent: int = 0) -> Text:

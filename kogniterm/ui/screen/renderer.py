@@ -329,7 +329,12 @@ class ScreenSink:
     def _action_decided(self, event: ev.ActionDecided) -> None:
         self._status.go_on()
         if event.decision.kind == "reject" and event.decision.by == ev.START_CHECK:
-            self._withheld(event)
+            # An approved command was not started, as it would run something else.
+            line = Text()
+            line.append(f"{self.painter.symbol('failed')} ", "bad")
+            line.append(_("Not run: "), "bad")
+            line.append(translate(event.decision.why), "")
+            self.write(self.agents.inside_action(event.request.id, line))
             return
         if event.decision.kind != "reject" or event.decision.by != "person":
             return
@@ -340,14 +345,6 @@ class ScreenSink:
         if event.decision.reason:
             reason = Text(f"  {one_line(event.decision.reason)}", "muted")
             self.write(self.agents.inside_action(event.request.id, reason))
-
-    def _withheld(self, event: ev.ActionDecided) -> None:
-        """Tell that an approved command was not started, as it would run something else."""
-        line = Text()
-        line.append(f"{self.painter.symbol('failed')} ", "bad")
-        line.append(_("Not run: "), "bad")
-        line.append(translate(event.decision.why), "")
-        self.write(self.agents.inside_action(event.request.id, line))
 
     def _command_started(self, event: ev.CommandStarted) -> None:
         self._finish_block()

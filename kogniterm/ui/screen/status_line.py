@@ -85,7 +85,9 @@ class Status:
             if timed:
                 text.append(f" {duration(self._clock() - self._since)}", "muted")
         else:
-            text.append(self._retry_text(self.retry), "warn")
+            left = max(self.retry.due - self._clock(), 0)
+            attempt = again(left, self.retry.attempt, self.retry.of)
+            text.append(f"{one_line(translate(self.retry.reason))} {attempt}", "warn")
         used = self.usage.input + self.usage.output
         if used and "tokens" not in self.budgets:
             text.append(f" · {_('{count} tokens').format(count=tokens(used))}", "muted")
@@ -116,10 +118,6 @@ class Status:
     def _nearly(self, name: str) -> bool:
         used, limit = self._of(name)
         return used >= NEARLY * limit
-
-    def _retry_text(self, retry: Retry) -> str:
-        left = max(retry.due - self._clock(), 0)
-        return f"{one_line(translate(retry.reason))} {again(left, retry.attempt, retry.of)}"
 
 
 LONGEST = 300

@@ -40,7 +40,10 @@ def new_tasks(args: argparse.Namespace) -> list[NewTask]:
     if args.recipe is not None:
         return _of_recipe(args)
     if args.file is None:
-        return [_one(args)]
+        given = read_task(args.task, standard_input(), lambda: None)
+        assert given is not None
+        batch = _name(args.batch, "--batch") if args.batch else ""
+        return [_task(args, given.text, given.data, id=args.task_id, batch=batch)]
     if args.task or args.task_id:
         other = "--id" if args.task_id else "TASK"
         raise UsageError("{option} cannot be combined with {other}.", option="--file", other=other)
@@ -95,13 +98,6 @@ def _queue(args: argparse.Namespace, name: str | None) -> str:
 
         return host_queue(this_process().host)
     return _name(name or args.queue, "--queue")
-
-
-def _one(args: argparse.Namespace) -> NewTask:
-    given = read_task(args.task, standard_input(), lambda: None)
-    assert given is not None
-    batch = _name(args.batch, "--batch") if args.batch else ""
-    return _task(args, given.text, given.data, id=args.task_id, batch=batch)
 
 
 def _of_recipe(args: argparse.Namespace) -> list[NewTask]:

@@ -91,7 +91,11 @@ def _list(repl: Repl, servers: McpServers) -> None:
 def server_rows(servers: Iterable[Server]) -> list[tuple[str, str, str]]:
     """Return name, state and command or address of each server."""
     return [
-        (server.config.name, state_text(server), one_line(_about(server), 100))
+        (
+            server.config.name,
+            state_text(server),
+            one_line(server.failure if server.state == "failed" else server.config.shown, 100),
+        )
         for server in servers
     ]
 
@@ -111,10 +115,6 @@ def state_text(server: Server) -> str:
         return text
     count = len(server.tools)
     return f"{text} · {_('{count} tools').format(count=count)}"
-
-
-def _about(server: Server) -> str:
-    return server.failure if server.state == "failed" else server.config.shown
 
 
 def _show(repl: Repl, server: Server) -> None:

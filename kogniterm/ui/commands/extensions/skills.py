@@ -38,7 +38,8 @@ async def skills(repl: Repl, argument: str) -> None:
         raise UsageError("Specify a skill: /skills {action} NAME", action=action)
     one = repl.session.skills.named(name)
     if action == "show":
-        repl.display.write(_lines([*described(one), "", *_body(one)]))
+        body = clean(one.skill.body).splitlines() if one.skill is not None else []
+        repl.display.write(_lines([*described(one), "", *body]))
     elif action == "trust":
         await _trust(repl, one)
     else:
@@ -148,18 +149,10 @@ def described(one: FoundSkill) -> list[str]:
         (_("Names tools"), ", ".join(skill.tools)),
     )
     lines += [f"{name}: {one_line(text, 1100)}" for name, text in facts if text]
-    count = len(one.files)
-    lines.append(plural("{count} file", "{count} files", count) + ": " + _names(one))
-    return lines
-
-
-def _names(one: FoundSkill) -> str:
     names = [one_line(file.name, 200) for file in one.files]
-    return ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
-
-
-def _body(one: FoundSkill) -> list[str]:
-    return clean(one.skill.body).splitlines() if one.skill is not None else []
+    shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
+    lines.append(plural("{count} file", "{count} files", len(names)) + ": " + shown)
+    return lines
 
 
 def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
