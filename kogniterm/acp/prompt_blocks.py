@@ -90,7 +90,14 @@ def read_prompt(blocks: Sequence[Block], folder: str, files: PromptFiles) -> Use
                 words.append(f"@{path}" if path else f"<{one_line(block.uri, 2_000)}>")
                 named += [path] if path else []
             case EmbeddedResourceContentBlock():
-                words.append(_beside(block, texts))
+                resource = block.resource
+                name = local_path(resource.uri) or one_line(resource.uri, 500)
+                if isinstance(resource, BlobResourceContents):
+                    raise UsageError(
+                        "{name} is no text; attach it as a file or an image.", name=name
+                    )
+                texts.append(f"[{name}]\n{resource.text}")
+                words.append(f"[{name}]")
             case ImageContentBlock():
                 named.append(files.keep(block.data))
             case _:
@@ -113,16 +120,6 @@ def read_prompt(blocks: Sequence[Block], folder: str, files: PromptFiles) -> Use
             most=MOST_DATA,
         )
     return UserInput(text, data=data, attachments=tuple(dict.fromkeys(named)))
-
-
-def _beside(block: EmbeddedResourceContentBlock, texts: list[str]) -> str:
-    """Add a resource to the data of the input; return how the words name it."""
-    resource = block.resource
-    name = local_path(resource.uri) or one_line(resource.uri, 500)
-    if isinstance(resource, BlobResourceContents):
-        raise UsageError("{name} is no text; attach it as a file or an image.", name=name)
-    texts.append(f"[{name}]\n{resource.text}")
-    return f"[{name}]"
 
 
 def local_path(uri: str) -> str:

@@ -46,7 +46,6 @@ from kogniterm.types import (
     ActionRequest,
     Answer,
     CommandResult,
-    Decision,
     LeftRunning,
     Phrase,
     RiskReport,
@@ -142,7 +141,9 @@ class SessionUpdates:
             case events.ActionProposed():
                 self._proposed(event.request, event.report, event.cwd)
             case events.ActionDecided() if event.decision.kind == "reject":
-                self._refused(event.request.id, event.decision)
+                given = event.decision.reason or event.decision.reasons
+                why = event.decision.why if given else Phrase("not run: refused")
+                self._progress(event.request.id, "failed", [fenced(safe(self._say(why)))])
             case events.Notice():
                 self.tell(self._say(event.text))
             case events.ModelRetried():
@@ -165,11 +166,19 @@ class SessionUpdates:
                 self._ended(event.request_id, event.result)
             case events.ActionEnded():
                 status: ToolCallStatus = "failed" if event.failed else "completed"
-                self._progress(event.request_id, status, self._found(event))
+                content: list[Content] | None = [fenced(safe(event.observation))]
+                if event.tool in ("edit_file", "write_file") and not event.failed:
+                    content = None  # the diff of an edit stays
+                self._progress(event.request_id, status, content)
             case events.ToolRan():
                 self._ran(event)
             case events.AgentStarted():
-                self._agent(event)
+                self._end_text()
+                task = " ".join(event.task.split())
+                title = safe(one_line(f"@{event.name}: {task}" if event.name else task))
+                key = f"agent-{uuid.uuid4().hex}"
+                self._agents.setdefault(task, []).append(key)
+                self._start(key, title, "think", "in_progress")
 
     # --- texts ----------------------------------------------------------------------------------
 
@@ -248,11 +257,6 @@ class SessionUpdates:
             content=[*diffs(request)], locations=locations(request), raw_input=given,
         )  # fmt: skip
 
-    def _refused(self, key: str, decision: Decision) -> None:
-        given = decision.reason or decision.reasons
-        why = decision.why if given else Phrase("not run: refused")
-        self._progress(key, "failed", [fenced(safe(self._say(why)))])
-
     def _command(
         self, event: events.CommandStarted | events.CommandOutput | events.CommandWaiting
     ) -> None:
@@ -316,13 +320,6 @@ class SessionUpdates:
             how = Phrase("exit {code}", {"code": result.exit_code})
         return f"[{'; '.join(map(self._say, (how, *result.pipe_told)))}]"
 
-    @staticmethod
-    def _found(event: events.ActionEnded) -> list[Content] | None:
-        """Return what an action brought; the diff of an edit stays."""
-        if event.tool in ("edit_file", "write_file") and not event.failed:
-            return None
-        return [fenced(safe(event.observation))]
-
     def _ran(self, event: events.ToolRan) -> None:
         self._end_text()
         status: ToolCallStatus = "failed" if event.failed else "completed"
@@ -336,14 +333,6 @@ class SessionUpdates:
         title = safe(self._words.tool_title(event.name, event.arguments))
         key, kind = f"tool-{uuid.uuid4().hex}", tool_kind(event.name)
         self._start(key, title, kind, status, content=[fenced(safe(event.observation))])
-
-    def _agent(self, event: events.AgentStarted) -> None:
-        self._end_text()
-        task = " ".join(event.task.split())
-        title = safe(one_line(f"@{event.name}: {task}" if event.name else task))
-        key = f"agent-{uuid.uuid4().hex}"
-        self._agents.setdefault(task, []).append(key)
-        self._start(key, title, "think", "in_progress")
 
     def _start(
         self,

@@ -112,16 +112,11 @@ def message_tokens(message: BaseMessage) -> int:
     known = _COUNTED.get(id(message))
     if known is not None and known[0]() is message:
         return known[1]
-    tokens = _count(message)
-    key = id(message)
-    _COUNTED[key] = (weakref.ref(message, lambda _gone: _COUNTED.pop(key, None)), tokens)
-    return tokens
-
-
-def _count(message: BaseMessage) -> int:
     tokens = text_tokens(message.text) + image_tokens(message) + 4
     if isinstance(message, AIMessage):
         tokens += sum(text_tokens(str(call["args"])) + 10 for call in message.tool_calls)
+    key = id(message)
+    _COUNTED[key] = (weakref.ref(message, lambda _gone: _COUNTED.pop(key, None)), tokens)
     return tokens
 
 

@@ -154,7 +154,9 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         if problem is None and purpose == "create_plan":
             problem = _plan_missing(reply.message, history, context)
         if problem is None:
-            told = await _goes_on(reply.message, context) if attempt < MAX_UNUSABLE else None
+            told = None
+            if attempt < MAX_UNUSABLE and not reply.message.tool_calls:
+                told = await context.goes_on(context.agent, reply.message.text)
             if told is None:
                 return {"messages": [*added, reply.message], "usage": usage}
             added.extend((reply.message, note(told)))
@@ -165,11 +167,6 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(problem.short if problem is not None else Phrase(""))
-
-
-async def _goes_on(message: AIMessage, context: ThinkContext) -> str | None:
-    """Return what an agent is told that wants to end and may not yet; None where it may."""
-    return None if message.tool_calls else await context.goes_on(context.agent, message.text)
 
 
 def _say_again(attempt: int, reason: Phrase) -> None:

@@ -81,12 +81,22 @@ def images_of(message: BaseMessage) -> list[ImageBlock]:
     """Return the image blocks of a message."""
     if isinstance(message.content, str):
         return []
-    return [block for block in message.content if isinstance(block, dict) and _is_image(block)]
+    return [
+        block
+        for block in message.content
+        if isinstance(block, dict) and block.get("type") == "image" and "base64" in block
+    ]
 
 
 def image_tokens(message: BaseMessage) -> int:
     """About how many tokens the images of a message take, on the safe side."""
-    return sum(_tokens(block) for block in images_of(message))
+    tokens = 0
+    for block in images_of(message):
+        known = block.get("extras", {})
+        width, height = int(known.get("width", 0)), int(known.get("height", 0))
+        tiles = -(-width // TILE) * -(-height // TILE)
+        tokens += max(tiles * TILE_TOKENS, LEAST_TOKENS)
+    return tokens
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -101,7 +111,8 @@ def without_images(message: BaseMessage, why: str) -> BaseMessage:
     images = images_of(message)
     if not images:
         return message
-    gone = "\n".join(f"[image {_name(block)}: {why}]" for block in images)
+    names = [block.get("extras", {}).get("name", "") for block in images]
+    gone = "\n".join(f"[image {name}: {why}]" for name in names)
     return message.model_copy(update={"content": f"{message.text}\n\n{gone}"})
 
 
@@ -133,21 +144,6 @@ def human_content(text: str, images: Sequence[ImageBlock]) -> HumanMessage:
     if not images:
         return HumanMessage(text)
     return HumanMessage([{"type": "text", "text": text}, *map(dict, images)])
-
-
-def _is_image(block: ImageBlock) -> bool:
-    return block.get("type") == "image" and "base64" in block
-
-
-def _name(block: ImageBlock) -> str:
-    return str(block.get("extras", {}).get("name", ""))
-
-
-def _tokens(block: ImageBlock) -> int:
-    known = block.get("extras", {})
-    width, height = int(known.get("width", 0)), int(known.get("height", 0))
-    tiles = -(-width // TILE) * -(-height // TILE)
-    return max(tiles * TILE_TOKENS, LEAST_TOKENS)
 
 
 JOBS = "jobs"
@@ -402,6 +398,9 @@ def command_message(
     parts.append(command_text(result))
     if note:
         parts.append(note)
+    # 1 is the answer of many commands that only read.
+    good = {0, 1} if looked else {0}
+    ended = result.ended == "detached" or (result.ended == "exited" and result.exit_code in good)
     artifact = {
         "request_id": request.id,
         "exit_code": result.exit_code,
@@ -411,16 +410,9 @@ def command_message(
         "cwd": result.cwd,
         "output_path": result.output_path,
         "masked": result.masked,
-        "failed": _failed(result, looked=looked),
+        "failed": not ended or any(one.failed for one in result.pipe[:-1]),
     }
     return answer(request, "\n".join(parts), artifact=artifact)
-
-
-def _failed(result: CommandResult, *, looked: bool) -> bool:
-    """Return whether a command failed; 1 is the answer of many commands that only read."""
-    good = {0, 1} if looked else {0}
-    ended = result.ended == "detached" or (result.ended == "exited" and result.exit_code in good)
-    return not ended or any(one.failed for one in result.pipe[:-1])
 
 
 _DECIDERS = {

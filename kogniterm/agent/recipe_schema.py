@@ -185,7 +185,9 @@ class Recipe(_Model):
     @property
     def main(self) -> tuple[Node, ...]:
         """The main line, in order."""
-        aside = self._aside()
+        maps = {node.map.do for node in self.nodes if node.map is not None}
+        offered = {name for node in self.nodes if node.model for name in node.tools or ()}
+        aside = maps | offered
         return tuple(node for node in self.nodes if node.id not in aside)
 
     def node(self, node_id: str) -> Node:
@@ -211,11 +213,6 @@ class Recipe(_Model):
         maps = (node.map.parallel for node in self.nodes if node.map is not None)
         released = (node.parallel or node.after is not None for node in self.nodes)
         return not any(released) and all(most == 1 for most in maps)
-
-    def _aside(self) -> set[str]:
-        maps = {node.map.do for node in self.nodes if node.map is not None}
-        offered = {name for node in self.nodes if node.model for name in node.tools or ()}
-        return maps | offered
 
     @model_validator(mode="after")
     def _whole(self) -> Recipe:

@@ -59,7 +59,7 @@ from kogniterm.agent.plan.plan_tools import (
     own_plan,
 )
 from kogniterm.agent.replies import MAX_UNUSABLE
-from kogniterm.agent.subagent import DELEGATE, Result, acts, delegate_spec, run_sub_agent
+from kogniterm.agent.subagent import DELEGATE, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import with_texts
@@ -408,18 +408,14 @@ async def _delegate(
     asked = last_ai(messages)
     beside = asked.tool_calls if asked is not None else (call,)
     alone = [one["name"] for one in beside].count(DELEGATE.name) == 1
-    proof = _owned(call, result, alone=alone)
+    proof: dict[str, Any] | None = None  # one that did not end well proves nothing
+    if result.status == "ok":
+        proof = dict(result.proof or {})
+        if call["args"].get("step"):
+            proof["step"] = call["args"]["step"]
+        elif not alone:
+            proof["beside"] = True
     return AnsweredCall(plan, result.text, result.status, result.pending, proof)
-
-
-def _owned(call: Call, result: Result, *, alone: bool) -> Mapping[str, Any] | None:
-    """Return what a sub-agent's end proves, and of which step; nothing when it used no tool."""
-    if result.status != "ok":
-        return None
-    proof, step = result.proof or {}, call["args"].get("step")
-    if step:
-        return {**proof, "step": step}
-    return dict(proof) if alone else {**proof, "beside": True}
 
 
 async def _run_inside(

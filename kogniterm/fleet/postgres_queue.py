@@ -326,14 +326,14 @@ def _install(database: Database) -> str:
             "SELECT set_config('search_path', ? || ', ' || current_setting('search_path'), true)",
             (schema,),
         )
-        for script in [one.read_text() for one in steps[applied:]] if applied else [_whole()]:
+        if applied:
+            scripts = [one.read_text() for one in steps[applied:]]
+        else:
+            scripts = [str(SchemaManager.get_schema())]
+        for script in scripts:
             database.server.execute(script)
         database.execute(
             "INSERT INTO schema_migrations (room, number, name) VALUES (?, ?, ?)",
             (_ROOM, len(steps), steps[-1].stem),
         )
     return str(schema)
-
-
-def _whole() -> str:
-    return str(SchemaManager.get_schema())

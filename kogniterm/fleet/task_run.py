@@ -118,7 +118,7 @@ class TaskRun:
 
     def _words(self, piped: bool, note: str) -> list[str]:
         task = self.task.task
-        if self._runs_recipe:
+        if task.recipe and self.task.turn == 1:  # a retry goes on in words after it
             files = [str(self._path("yaml")), "--inputs", str(self._path("in"))]
             named = ["--session", task.id, "--park", "--output", "stream-json"]
             return ["recipe", "run", *files, *named, *task.options]
@@ -127,11 +127,6 @@ class TaskRun:
         if piped and task.data is None:
             return words
         return [*words, "--", task.text]
-
-    @property
-    def _runs_recipe(self) -> bool:
-        """Return whether this start runs a recipe; a retry goes on in words after it."""
-        return bool(self.task.task.recipe) and self.task.turn == 1
 
     def _input(self) -> IO[bytes] | None:
         """Write the files that the child needs; returns its standard input, if it gets one."""

@@ -58,8 +58,10 @@ def folder(path: Path, *, make: bool = False) -> Iterator[int]:
     """
     descriptor = os.open("/", _FOLDER)
     try:
+        if not path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{path} is not a resolved path")
         walked = "/"
-        for name in _components(path):
+        for name in path.parts[1:]:
             walked = f"{walked.rstrip('/')}/{name}"
             inner = _enter(descriptor, name, walked, make=make)
             os.close(descriptor)
@@ -199,12 +201,6 @@ def status_in(descriptor: int, name: str) -> os.stat_result | None:
         return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _components(path: Path) -> tuple[str, ...]:
-    if not path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{path} is not a resolved path")
-    return path.parts[1:]
 
 
 def _enter(descriptor: int, name: str, walked: str, *, make: bool) -> int:

@@ -284,7 +284,9 @@ class Forgetter:
                 own = terms_of(facts, phrases)
                 self._tombstones.of(repository).add([*own, *phrases], now)
                 repository.delete([fact.id for fact in facts], now=now, who="person")
-            gone = self._forget_beside(beside, now)
+            gone = self._learnings.forget([one for one in beside if isinstance(one, Lesson)], now)
+            keys = {one.key for one in beside if isinstance(one, Preference)}
+            gone += sum(map(self._preferences.remove, keys))
             purged = _purge_tables(self._repository, matcher)
             remove_gone_lessons(sql)
             removed = replace(purged, removed=gone + purged.removed)
@@ -292,11 +294,6 @@ class Forgetter:
         parts = [*others, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
         return self._receipt(tuple(fact.id for fact in every), parts, matcher, phrases)
-
-    def _forget_beside(self, beside: Sequence[Lesson | Preference], now: float) -> int:
-        gone = self._learnings.forget([one for one in beside if isinstance(one, Lesson)], now)
-        keys = {one.key for one in beside if isinstance(one, Preference)}
-        return gone + sum(map(self._preferences.remove, keys))
 
     def _receipt(
         self,
@@ -416,15 +413,12 @@ def terms_of(
         if len(text.strip()) >= SHORTEST_TERM:
             found[text.strip()] = None
     for text in said:
-        found.update(dict.fromkeys(_sentences(text)))
+        # Those with enough words: "Thanks!" is found everywhere.
+        sentences = (one.strip() for one in _SENTENCE_END.split(text))
+        long = [one for one in sentences if len(raw_words(one)) >= FEWEST_WORDS]
+        found.update(dict.fromkeys(long))
     found.update(dict.fromkeys(term for one in beside for term in _kept_terms(one)))
     return list(found)
-
-
-def _sentences(text: str) -> list[str]:
-    """Return the sentences of `text` with enough words: "Thanks!" is found everywhere."""
-    sentences = (one.strip() for one in _SENTENCE_END.split(text))
-    return [one for one in sentences if len(raw_words(one)) >= FEWEST_WORDS]
 
 
 def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:

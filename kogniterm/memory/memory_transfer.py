@@ -400,22 +400,18 @@ def _copy(source: MemoryDatabase, target: MemoryDatabase, *, keep_ids: bool) -> 
                 if table == "facts":
                     facts[old] = number
                 count += 1
-        _link(source, target, facts)
+        for fact, successor in source.execute(
+            f"SELECT id, superseded_by FROM facts WHERE {_OWN} = ? AND superseded_by IS NOT NULL",
+            (source.user,),
+        ):
+            target.run(
+                f"UPDATE facts SET superseded_by = ? WHERE id = ? AND {_OWN} = ?",
+                (facts.get(successor), facts[fact], target.user),
+            )
         target.record_facts(number for number in facts.values() if number is not None)
         if keep_ids and target.is_postgres:
             _advance_numbers(target)
     return count
-
-
-def _link(
-    source: MemoryDatabase, target: MemoryDatabase, facts: Mapping[object, int | None]
-) -> None:
-    query = f"SELECT id, superseded_by FROM facts WHERE {_OWN} = ? AND superseded_by IS NOT NULL"
-    for fact, successor in source.execute(query, (source.user,)):
-        target.run(
-            f"UPDATE facts SET superseded_by = ? WHERE id = ? AND {_OWN} = ?",
-            (facts.get(successor), facts[fact], target.user),
-        )
 
 
 def _advance_numbers(target: MemoryDatabase) -> None:

@@ -132,7 +132,9 @@ def recall(
     session of the project, and a question that refers back ("that server") is searched with them.
     What a scan found of the project counts only for `folder`; None is one that is not trusted.
     """
-    question = _ends(question)
+    if len(question) > QUESTION_CHARACTERS:
+        half = QUESTION_CHARACTERS // 2
+        question = f"{question[:half]} {question[-half:]}"
     now = memory.clock.now()
     named = memory.sessions.recent(now)
     wanted = question
@@ -187,13 +189,6 @@ def shown_in(texts: Iterable[str]) -> dict[str, str]:
         if block[1].startswith(heading) or _EARLIER_HEADING.match(block[1])
         for line in _SHOWN.finditer(block[1])
     }
-
-
-def _ends(question: str) -> str:
-    if len(question) <= QUESTION_CHARACTERS:
-        return question
-    half = QUESTION_CHARACTERS // 2
-    return f"{question[:half]} {question[-half:]}"
 
 
 def cited(answer: str) -> list[int]:

@@ -367,7 +367,8 @@ def takes_the_place(new: str, old: str, quote: str = "") -> bool:
         return False
     if _names_what_ends(before, after, quote):
         return True
-    steps = _steps(before, after)
+    stems = [one.stem for one in before], [one.stem for one in after]
+    steps = SequenceMatcher(None, *stems, autojunk=False).get_opcodes()
     shared = [word for step in steps if step[0] == "equal" for word in before[step[1] : step[2]]]
     dropped = stopwords("en") | stopwords("es") | _listed("vague")
     telling = {one.stem for one in shared if one.plain not in dropped}
@@ -408,11 +409,6 @@ def _names_what_ends(before: Sequence[_Word], after: Sequence[_Word], quote: str
     gone = {one.stem for one in before if one.plain not in dropped} - kept
     common = {one.stem for one in before if one.plain not in stopwords("en")} & kept
     return bool(gone & said) and bool(common) and _DENIES.search(plain(quote)) is not None
-
-
-def _steps(before: Sequence[_Word], after: Sequence[_Word]) -> Sequence[_Step]:
-    stems = [one.stem for one in before], [one.stem for one in after]
-    return SequenceMatcher(None, *stems, autojunk=False).get_opcodes()
 
 
 def _same_word(one: _Word, two: _Word) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
-from kogniterm.models.rate_limits import Pacing, Turn
+from kogniterm.models.rate_limits import Pacing
 from kogniterm.protocols import Model
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, ModelRetried, Reply
 from kogniterm.types.model_calls import Recording
@@ -103,9 +103,10 @@ class Caller:
         From the `request` the tokens are estimated that count for a limit of the provider.
         """
         deadline = asyncio.get_running_loop().time() + self.options.deadline
+        pacing = self.options.pacing
         waited = 0.0
         for number in range(1, self.options.tries + 1):
-            turn = await self._turn(request)
+            turn = None if pacing is None else await pacing.turn(self.name, request)
             if turn is not None and turn.wait > 0:
                 yield ModelRetried(0, 0, turn.wait, turn.reason)
                 await self.sleep(turn.wait)
@@ -113,8 +114,8 @@ class Caller:
             try:
                 async with aclosing(self._events(attempt, deadline)) as events:
                     async for event in events:
-                        if isinstance(event, Reply):
-                            await self._settle(turn, event)
+                        if isinstance(event, Reply) and pacing is not None and turn is not None:
+                            await pacing.settle(turn, event.usage)
                         yield event
                 return
             except ModelError as error:
@@ -125,16 +126,6 @@ class Caller:
             yield ModelRetried(number, self.options.tries, wait, reason)
             await self.sleep(wait)
             waited += wait
-
-    async def _turn(self, request: ModelRequest | None) -> Turn | None:
-        """Take a turn under the provider's limits; None where it has none."""
-        if self.options.pacing is None:
-            return None
-        return await self.options.pacing.turn(self.name, request)
-
-    async def _settle(self, turn: Turn | None, reply: Reply) -> None:
-        if turn is not None and self.options.pacing is not None:
-            await self.options.pacing.settle(turn, reply.usage)
 
     def _pause(
         self, error: ModelError, number: int, waited: float, deadline: float

@@ -37,7 +37,7 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.session_transfer import redacted
 from kogniterm.sessions.store import SessionStore
-from kogniterm.types import UNUSABLE, ActionRequest, NodeUpdate, Plan, Usage
+from kogniterm.types import UNUSABLE, NodeUpdate, Plan, Usage
 from kogniterm.types.turn_values import NOTE, RECIPE_NODE
 
 if TYPE_CHECKING:
@@ -308,7 +308,13 @@ class _Export:
     def _request(self, body: Requested | Judged | Decided | Intent) -> None:
         """Add what became of a request to the call that made it."""
         if isinstance(body, Requested):
-            self._requested(body.request, body.cwd)
+            request = body.request
+            known = self._requests.setdefault(request.id, {})
+            known |= {"request_id": request.id, "command": request.command, "cwd": body.cwd}
+            call = self._of(request.agent).call(request.call_id)
+            requests = call.setdefault("extra", {}).setdefault("requests", [])
+            if known not in requests:
+                requests.append(known)
             return
         known = self._requests.setdefault(body.request_id, {})
         match body:
@@ -326,14 +332,6 @@ class _Export:
             case Intent():
                 # Replaced by the outcome; without one it is not known how the run ended.
                 known["status"] = "unknown"
-
-    def _requested(self, request: ActionRequest, cwd: str) -> None:
-        known = self._requests.setdefault(request.id, {})
-        known |= {"request_id": request.id, "command": request.command, "cwd": cwd}
-        call = self._of(request.agent).call(request.call_id)
-        requests = call.setdefault("extra", {}).setdefault("requests", [])
-        if known not in requests:
-            requests.append(known)
 
     def _outcome(self, body: Outcome, time: float) -> None:
         ours = self._of(body.agent)
@@ -370,18 +368,15 @@ class _Export:
         self._turns = [one for one in self._turns if one["turn"] != body.turn] + [ended]
         # A sub-agent that the user called has no call that its answer could refer to.
         for key in [key for key in self._agents if key not in self.root.open]:
-            self._refer(key, time)
+            reference = self._ended_agent(key)
+            step = self.root.last_agent_step
+            if step is None or step.get("llm_call_count") != 0:
+                step = self.root.add("agent", "", time, llm_call_count=0)
+            results = step.setdefault("observation", {"results": []})["results"]
+            results.append({"subagent_trajectory_ref": reference})
         if body.stop != "done":
             said = body.answer or f"The turn ended: {body.stop}."
             self.root.add("system", said, time, extra={"kind": "turn_ended", **ended})
-
-    def _refer(self, key: str, time: float) -> None:
-        reference = self._ended_agent(key)
-        step = self.root.last_agent_step
-        if step is None or step.get("llm_call_count") != 0:
-            step = self.root.add("agent", "", time, llm_call_count=0)
-        results = step.setdefault("observation", {"results": []})["results"]
-        results.append({"subagent_trajectory_ref": reference})
 
     def _noted(self, body: Noted, time: float) -> None:
         if body.kind == Note.MODEL:

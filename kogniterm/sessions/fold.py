@@ -425,20 +425,17 @@ def _went_back(state: SessionState, body: Rewound, seq: int) -> SessionState:
 
 
 def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
+    others = state.others_usage
+    if update.model:
+        before = others.get(update.model, NOTHING_USED)
+        others = {**others, update.model: before + update.usage}
     return replace(
         _told(state, update.agent, update.messages, update.usage, update.failure, update.own_plan),
         plan=update.plan if update.plan is not None else state.plan,
         pending=state.pending + update.pending,
         usage=state.usage + update.usage,
-        others_usage=_of_others(state, update),
+        others_usage=others,
     )
-
-
-def _of_others(state: SessionState, update: NodeUpdate) -> Mapping[str, Usage]:
-    if not update.model:
-        return state.others_usage
-    before = state.others_usage.get(update.model, NOTHING_USED)
-    return {**state.others_usage, update.model: before + update.usage}
 
 
 def _told(

@@ -229,8 +229,10 @@ def save_variable(file: Path, names: Sequence[str], name: str, value: str) -> No
     It takes the place of the first of `names`, the variables of the same setting; other lines stay.
     Raises as `save_setting` does.
     """
-    line = f"{name}={value if _PLAIN.fullmatch(value) else _quoted(value)}\n"
-    _replace(file, _with_variable(file, names, line)[0], 0o600)
+    if not _PLAIN.fullmatch(value):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        value = f"'{escaped}'"
+    _replace(file, _with_variable(file, names, f"{name}={value}\n")[0], 0o600)
 
 
 def remove_variables(file: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -245,11 +247,6 @@ def remove_variables(file: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 _PLAIN = re.compile(r"[\w.:/@%+=,\[\]-]+", re.ASCII)
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _with_variable(file: Path, names: Sequence[str], line: str) -> tuple[str, tuple[str, ...]]:

@@ -61,7 +61,13 @@ def load_layers(
     try:
         return Settings.of(values)
     except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], values) from error
+        detail = error.errors(include_url=False)[0]
+        field, wanted = str(detail["loc"][0]), _wanted(detail)
+        if field in values:
+            raise _wrong(field, values[field], wanted) from error
+        raise SettingsError(
+            "The setting {name} must be {wanted}.", name=field, wanted=wanted
+        ) from error
 
 
 def _check_prefixed(values: Mapping[str, Value], names: Mapping[str, tuple[str, ...]]) -> None:
@@ -111,13 +117,6 @@ def _from_system(variables: Mapping[str, Value], fields: Sequence[str]) -> dict[
         name: Value(value.raw, SettingOrigin("system", value.origin.name))
         for name, value in found.items()
     }
-
-
-def _explain(detail: ErrorDetails, values: Mapping[str, Value]) -> SettingsError:
-    field = str(detail["loc"][0])
-    if field in values:
-        return _wrong(field, values[field], _wanted(detail))
-    return SettingsError("The setting {name} must be {wanted}.", name=field, wanted=_wanted(detail))
 
 
 def _wanted(detail: ErrorDetails) -> Phrase:

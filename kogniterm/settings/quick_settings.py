@@ -72,9 +72,10 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
                 return value if allowed is None or value in allowed else default
         return default
 
+    language = pick("language", ("auto", "en", "es"), "auto")
     return QuickSettings(
         paths=paths,
-        language=_language(pick("language", ("auto", "en", "es"), "auto"), environ),
+        language=locale_language(environ) if language == "auto" else cast("Language", language),
         theme=pick("theme", None, "auto"),
         color=cast(
             "Color",
@@ -172,10 +173,6 @@ def _shows_progress(environ: Mapping[str, str]) -> bool:
     if vte.isdecimal():
         return int(vte) >= _VTE_WITH_PROGRESS
     return bool(environ.get("WT_SESSION")) or environ.get("ConEmuANSI") == "ON"
-
-
-def _language(value: str, environ: Mapping[str, str]) -> Language:
-    return cast("Language", value) if value in ("en", "es") else locale_language(environ)
 
 
 def _prefixed(values: Mapping[str, str]) -> dict[str, str]:

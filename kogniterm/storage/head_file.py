@@ -146,7 +146,9 @@ class HeadFile:
         """
         with storage_errors(self.path):
             private_folder(self.path.parent)
-            temporary = self._written(_begun(secrets.token_hex(8), notes))
+            size = len(_lines(notes, 0)[0])
+            first, last = _line({"what": BEGUN, "id": secrets.token_hex(8), "size": size}, 0)
+            temporary = self._written(first + _lines(notes, last)[0])
             try:
                 if replacing:
                     temporary.replace(self.path)
@@ -273,12 +275,6 @@ def of_server(folder: Path | None, address: str) -> HeadFile | None:
 
 
 # --- writing ---------------------------------------------------------------------------------
-
-
-def _begun(identity: str, notes: Sequence[Note]) -> bytes:
-    size = len(_lines(notes, 0)[0])
-    first, last = _line({"what": BEGUN, "id": identity, "size": size}, 0)
-    return first + _lines(notes, last)[0]
 
 
 def _lines(notes: Sequence[Note], last: int) -> tuple[bytes, int]:

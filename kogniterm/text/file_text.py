@@ -116,7 +116,12 @@ def unified(
     lines = [f"--- {names[0]}", f"+++ {names[1]}", *([WINDOWS_ENDS] if windows else [])]
     for line in list(difflib.unified_diff(old, new, n=context))[2:]:
         content = line[1:].removesuffix("\r\n" if windows else "\n")
-        lines.append(line[0] + (_shown(content) if line[0] != "@" else content.rstrip("\n")))
+        if line[0] == "@":
+            content = content.rstrip("\n")
+        else:
+            parts = (_LIKE_BYTE.sub(r"\\u{5C}", render_line(part)) for part in content.split("\t"))
+            content = _BYTE.sub(r"\\x{\1}", "\t".join(parts))
+        lines.append(line[0] + content)
         if not line.endswith("\n"):
             lines.append(NO_NEWLINE)
     return "\n".join(lines)
@@ -127,11 +132,6 @@ def _lines(content: bytes | str | None) -> list[str]:
     text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
     lines = [f"{line}\n" for line in (text or "").split("\n")]
     return [*lines[:-1], *([last] if (last := lines[-1][:-1]) else [])]
-
-
-def _shown(line: str) -> str:
-    parts = (_LIKE_BYTE.sub(r"\\u{5C}", render_line(part)) for part in line.split("\t"))
-    return _BYTE.sub(r"\\x{\1}", "\t".join(parts))
 
 
 def changed(diff: str, start: int = 2) -> tuple[int, int]:

@@ -41,12 +41,9 @@ def vendor_tokens(start: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(
         (kind, _token(pattern))
         for kind, words, pattern in _VENDOR_TOKENS
-        if not start or any(_one_begins_the_other(word, start) for word in words.split())
+        if not start
+        or any(word.startswith(start) or start.startswith(word) for word in words.split())
     )
-
-
-def _one_begins_the_other(word: str, other: str) -> bool:
-    return word.startswith(other) or other.startswith(word)
 
 
 @cache

@@ -115,7 +115,10 @@ class Judge:
             return None
         write, reply = get_stream_writer(), None
         try:
-            request = _request(case, context.window.room(context.model.info, ()))
+            space = context.window.room(context.model.info, ())
+            text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
+            asked = fitted(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
+            request = ModelRequest(asked, purpose="judge", schema=SCHEMA)
             async for event in ask(context.model, request, write):
                 # Its words are not the answer: nothing of them is shown as they come.
                 if isinstance(event, Reply | ModelRetried | ModelLoading):
@@ -129,12 +132,6 @@ class Judge:
             return ""
         self.usage += reply.usage
         return context.clean(whole(reply.message.text))[:MAX_REPLY]
-
-
-def _request(case: JudgedCase, space: int) -> ModelRequest:
-    text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
-    asked = fitted(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
-    return ModelRequest(asked, purpose="judge", schema=SCHEMA)
 
 
 def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> tuple[Output, ...]:

@@ -194,8 +194,13 @@ def inputs_of(
 
 
 def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage], lookup: Lookup) -> str:
-    if not reference.startswith("steps."):
-        return _given(reference, messages, lookup)
+    if reference == "session.cwd":
+        known = (artifact_of(message).get("cwd") for message in reversed(messages))
+        folder = next((str(folder) for folder in known if folder), None) or lookup(reference)
+        return folder or "the folder you are in"
+    if not reference.startswith("steps."):  # the user's input, the session or a preference
+        value = lookup(reference)
+        return NOT_SET if value is None else head_and_tail(value, INPUT_CHARS)
     _steps, step_id, part = reference.split(".")
     earlier = next((one for one in plan.walk() if one.id == step_id), None)
     # The result of a step with a plan of its own is that of its last substep.
@@ -213,16 +218,6 @@ def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage], lookup: 
             else head_and_tail(message.text, INPUT_CHARS)
         )
     return "no longer shown; use recall_history" if proofs else "nothing"
-
-
-def _given(reference: str, messages: Sequence[BaseMessage], lookup: Lookup) -> str:
-    """Return a value of the user's input, the session or a preference."""
-    if reference == "session.cwd":
-        known = (artifact_of(message).get("cwd") for message in reversed(messages))
-        folder = next((str(folder) for folder in known if folder), None) or lookup(reference)
-        return folder or "the folder you are in"
-    value = lookup(reference)
-    return NOT_SET if value is None else head_and_tail(value, INPUT_CHARS)
 
 
 def fresh_evidence(

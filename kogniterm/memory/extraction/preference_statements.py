@@ -87,7 +87,11 @@ def _stated(sentence: str) -> tuple[Stated, bool] | None:
         match = _pattern(frame.pattern).fullmatch(said)
         if match is None:
             continue
-        value = frame.value or _value(frame, match, kept)
+        value = frame.value
+        if not value:
+            name = next(name for name, text in match.groupdict().items() if text is not None)
+            # As it was written where the case counts.
+            value = kept[match.start(name) : match.end(name)] if frame.cased else match[name]
         if frame.cased and not value[0].isupper():
             continue
         kind = KNOWN[frame.name]
@@ -129,9 +133,3 @@ class _Frame(NamedTuple):
 @cache
 def _frames() -> tuple[_Frame, ...]:
     return tuple(_Frame(**row) for row in _table()["frames"])
-
-
-def _value(frame: _Frame, match: re.Match[str], kept: str) -> str:
-    """Return the value that a sentence names; as it was written where the case counts."""
-    name = next(name for name, value in match.groupdict().items() if value is not None)
-    return kept[match.start(name) : match.end(name)] if frame.cased else match[name]

@@ -148,7 +148,9 @@ class LocalModel:
         turn = turn_so_far(request.messages, request.language)
         begun = bool(turn.done or turn.failed)
         fixed = None if begun or turn.data is not None else self._fixed_answer(turn)
-        if turn.data is not None or (not (begun or fixed) and self._is_knowledge(turn.request)):
+        if turn.data is not None or (
+            not (begun or fixed) and is_knowledge_question(turn.request, self._writer.known)
+        ):
             mark = say("unverified", turn.language)
             async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):
                 yield event
@@ -169,9 +171,6 @@ class LocalModel:
         if not reply.message.tool_calls:
             yield AnswerDelta(str(reply.message.text))
         yield reply
-
-    def _is_knowledge(self, request: str) -> bool:
-        return is_knowledge_question(request, self._writer.known)
 
     def _fixed_answer(self, turn: TurnSoFar) -> tuple[str, bool] | None:
         """Return an answer that needs no model, and whether it declines a task; or None."""

@@ -152,7 +152,11 @@ def mended(request: str, command: str) -> str:
     command = _replaced(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
         command = _DELETES_FOUND.sub("", command)
-    return _counted(request, command)
+    if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
+        return command
+    if not _LISTS.match(command) or _LONG.search(command):
+        return command
+    return f"{command} | wc -l"
 
 
 def _replaced(request: str, command: str) -> str:
@@ -168,14 +172,6 @@ def _replaced(request: str, command: str) -> str:
     if plain(becomes) != plain(new) or plain(was) not in (plain(old), plain(new)):
         return command
     return f"{command[: found[0].start(1)]}{mark}{old}{mark}{new}{mark}{command[found[0].end() :]}"
-
-
-def _counted(request: str, command: str) -> str:
-    if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
-        return command
-    if not _LISTS.match(command) or _LONG.search(command):
-        return command
-    return f"{command} | wc -l"
 
 
 def names_in(request: str) -> tuple[str, ...]:

@@ -101,9 +101,10 @@ class LangChainModel(ProviderModel[Client]):
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         client = self._open()
-        searches = request.purpose == "web_search"
-        tools = request.tools
-        asked = self._searching(client) if searches else self._with_tools(client, tools)
+        if request.purpose == "web_search":
+            asked = client.chat.bind_tools([SEARCH_TOOLS[self._info.provider]])
+        else:
+            asked = self._with_tools(client, request.tools)
         extra = dict(client.extra)
         if request.schema is not None:
             extra.update(_schema(self._info.provider, request.schema))
@@ -111,16 +112,17 @@ class LangChainModel(ProviderModel[Client]):
             extra["prompt_cache_key"] = _prefix_key(request)
         messages: list[BaseMessage] = list(request.messages)
         if self._marks:
-            messages = _marked(messages)
+            from langchain_core.messages import SystemMessage
+
+            if messages and isinstance(messages[0], SystemMessage) and messages[0].text:
+                # The mark stands at the end of the system text.
+                block = {"type": "text", "text": messages[0].text, **CACHED}
+                messages[0] = SystemMessage([block])
         # LangChain calls this an iterator; it is a generator, and closing it ends the request.
         stream = cast("AsyncGenerator[AIMessageChunk, None]", asked.astream(messages, **extra))
         async with aclosing(stream):
             async for chunk in stream:
                 yield chunk
-
-    def _searching(self, client: Client) -> Runnable[Any, Any]:
-        """Return the chat model with its provider's own search of the web."""
-        return client.chat.bind_tools([SEARCH_TOOLS[self._info.provider]])
 
     def _with_tools(self, client: Client, tools: tuple[ToolSpec, ...]) -> Runnable[Any, Any]:
         """Return the chat model with `tools` bound, once as long as they stay the same."""
@@ -288,16 +290,6 @@ def _anthropic_form(tool: ToolSpec) -> dict[str, Any]:
     """Return `tool` in Anthropic's own form, the only one that a mark can be added to."""
     schema = dict(tool.parameters)
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
-def _marked(messages: list[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages with a mark at the end of the system text."""
-    from langchain_core.messages import SystemMessage
-
-    if not messages or not isinstance(messages[0], SystemMessage) or not messages[0].text:
-        return messages
-    block = {"type": "text", "text": messages[0].text, **CACHED}
-    return [SystemMessage([block]), *messages[1:]]
 
 
 def _prefix_key(request: ModelRequest) -> str:

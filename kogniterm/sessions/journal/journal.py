@@ -104,17 +104,14 @@ def armed(spec: str | None) -> Fault:
         if point not in ("*", passed):
             return
         remaining -= 1
-        if remaining == 0:
-            _happen(action, passed)
+        if remaining != 0:
+            return
+        if action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        error = StorageFullError if action == "full" else StorageLockedError
+        raise error("The fault {action} was injected at {point}.", action=action, point=passed)
 
     return fault
-
-
-def _happen(action: str, point: str) -> None:
-    if action == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    error = StorageFullError if action == "full" else StorageLockedError
-    raise error("The fault {action} was injected at {point}.", action=action, point=point)
 
 
 DURABLE = (Intent, Outcome, TurnEnded)
@@ -273,7 +270,12 @@ class SessionJournal(Journal):
         try:
             self._insist(lambda: self._write(row, state, record, durable=durable), row)
         except (DuplicateError, _RecordsLostError) as error:
-            raise self._conflict() from error
+            raise StorageConflictError(
+                "Session {session} was changed by another process, or this "
+                "action was already started; resume the session to continue "
+                "from its recorded state.",
+                session=self._session_id,
+            ) from error
         self._state = state
         self._fault(f"unnoted-{kind}")
         self._on_disk = durable or isinstance(body, DURABLE)
@@ -343,14 +345,6 @@ class SessionJournal(Journal):
             worked = [row.time for row, body in self._late if isinstance(body, WORKED)]
             last = max(worked, default=None)
             _update_row(self._database, self._session_id, self._state, last)
-
-    def _conflict(self) -> StorageConflictError:
-        return StorageConflictError(
-            "Session {session} was changed by another process, or this "
-            "action was already started; resume the session to continue "
-            "from its recorded state.",
-            session=self._session_id,
-        )
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
         return readable_records(self._database, self._session_id, from_seq)
