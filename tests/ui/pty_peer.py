@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.support.forge import Forge
 from tests.support.picture import Picture
 
+LOOKING_SECONDS = 1.0
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 
@@ -72,6 +73,12 @@ class PtyPeer:
     def send(self, keys: str | bytes) -> None:
         """Type keys, or send a terminal's report."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
+
+    def look(self) -> None:
+        """Look at a question for as long as it needs before it takes a key."""
+        end = time.monotonic() + LOOKING_SECONDS
+        while time.monotonic() < end and self.read():
+            pass
 
     def until(self, test: Callable[[], bool] | str) -> None:
         """Read until `test` holds, or until the text stands on the screen or above it."""

@@ -73,6 +73,7 @@ def test_each_background_has_its_colours(peer: OpenPeer, theme: str, colorfgbg: 
     with scripted_prompt(peer, SCRIPT, ROWS, COLUMNS, COLORFGBG=colorfgbg) as terminal:
         terminal.send("Tidy up\r")
         same(terminal, f"{theme}-question.styled", "[y] approve", lambda: painted(terminal))
+        terminal.look()
         terminal.send("y")
         same(terminal, f"{theme}-answer.styled", "tokens in", lambda: painted(terminal))
 

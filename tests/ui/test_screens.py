@@ -34,10 +34,13 @@ def test_the_main_flow(
     with scripted_prompt(peer, script, 40, columns, **environment) as terminal:
         terminal.send("How long are my notes?\r")
         same(terminal, f"{name}-plan", plan)
+        terminal.look()
         terminal.send("y")
         terminal.until(question)
+        terminal.look()
         terminal.send("y")
         terminal.until("rm -r draft")
         same(terminal, f"{name}-question", question)
+        terminal.look()
         terminal.send("y")
         same(terminal, f"{name}-answer", end)

@@ -59,6 +59,7 @@ def begin(terminal: PtyPeer, seconds: str) -> None:
     terminal.until("scripted:")
     terminal.send("wait\r")
     terminal.until("[y] approve")
+    terminal.look()
     terminal.send("y")
     terminal.until("│ began")
     terminal.until(lambda: bool(running(f"sleep {seconds}")))
