@@ -178,18 +178,19 @@ def process_memory(pid: int, address: int, size: int) -> bytes:
         return file.read(size)
 
 
-def open_files(pid: int) -> list[int]:
+def descriptors_of(pid: int) -> list[int]:
     """Return the numbers of the descriptors that process `pid` has. Raises `OSError`."""
     return sorted(int(name) for name in os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - hot path
 
 
-def open_file(pid: int, number: int) -> tuple[str, int]:
-    """Return what descriptor `number` of process `pid` leads to: its name, and its device number.
+def descriptor_name(pid: int, number: int) -> str:
+    """Return the name of what descriptor `number` of process `pid` leads to. Raises `OSError`."""
+    return os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115 - hot path
 
-    The device is 0 for all but devices. Raises `OSError`.
-    """
-    path = f"/proc/{pid}/fd/{number}"
-    return os.readlink(path), os.stat(path).st_rdev  # noqa: PTH115, PTH116 - hot path
+
+def descriptor_device(pid: int, number: int) -> int:
+    """Return the device that a descriptor leads to, 0 for all but devices. Raises `OSError`."""
+    return os.stat(f"/proc/{pid}/fd/{number}").st_rdev  # noqa: PTH116 - hot path
 
 
 def closes_on_execution(pid: int, number: int) -> bool:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from tests.support.forge import Forge
 from tests.support.picture import Picture
+from tests.support.real_terminal import LOOKING_SECONDS
 
-LOOKING_SECONDS = 1.0
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 
@@ -76,7 +76,7 @@ class PtyPeer:
 
     def look(self) -> None:
         """Look at a question for as long as it needs before it takes a key."""
-        end = time.monotonic() + LOOKING_SECONDS
+        end = time.monotonic() + LOOKING_SECONDS[False]
         while time.monotonic() < end and self.read():
             pass
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kogniterm.cli.warm.warm_client import may_be_warm
 from kogniterm.cli.warm.warm_place import address, is_private, socket_folder, start_key
 from kogniterm.errors import KognitermError
+from kogniterm.host.processes import children, process_file
 from kogniterm.settings import environment, quick
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
@@ -67,7 +68,7 @@ def running_servers() -> list[WarmServer]:
     if folder is None or not is_private(folder):
         return []
     holders = [_holder(lock) for lock in sorted(Path(folder).glob("warm-*.sock.lock"))]
-    return [WarmServer(pid, _memory(pid), _children(pid)) for pid in holders if pid is not None]
+    return [WarmServer(pid, _memory(pid), len(children(pid))) for pid in holders if pid is not None]
 
 
 def stop_servers() -> list[WarmServer]:
@@ -97,14 +98,7 @@ def _holder(lock: Path) -> int | None:
 
 def _memory(pid: int) -> int | None:
     with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+        for line in process_file(pid, "smaps_rollup").splitlines():
+            if line.startswith(b"Pss:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-def _children(pid: int) -> int:
-    try:
-        return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    except OSError:
-        return 0

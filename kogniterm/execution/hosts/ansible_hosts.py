@@ -262,7 +262,7 @@ class AnsibleHosts(HostRunner):
             )
             seen = False
             try:
-                await _write(program, job)
+                await program.write(job)
                 async for line in _lines(program):
                     if "end" not in line:
                         seen = True
@@ -385,15 +385,6 @@ def _sweep(parent: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(descriptor)
-
-
-async def _write(program: ConfinedProgram, data: bytes) -> None:
-    pipe = program.process.stdin
-    assert pipe is not None
-    with suppress(OSError):
-        pipe.write(data)
-        await pipe.drain()
-        pipe.close()
 
 
 async def _lines(program: ConfinedProgram) -> AsyncGenerator[dict[str, Any]]:

@@ -128,7 +128,7 @@ class ConfinedProgram:
         ended: Ended = "exited"
         try:
             async with asyncio.timeout(seconds):
-                writing = asyncio.create_task(self._write(data))
+                writing = asyncio.create_task(self.write(data))
                 try:
                     while piece := await self._read():
                         output += piece
@@ -168,7 +168,8 @@ class ConfinedProgram:
         # What was not read would keep its pipe open.
         self.process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 
-    async def _write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
+        """Write `data` to its standard input and close that; it may end before it has read all."""
         pipe = self.process.stdin
         assert pipe is not None
         with suppress(OSError):

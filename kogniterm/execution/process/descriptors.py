@@ -16,8 +16,9 @@ from kogniterm.execution.process.wait_diagnosis import terminal_device
 from kogniterm.host.kernel_calls import duplicate, opened
 from kogniterm.host.processes import (
     closes_on_execution,
-    open_file,
-    open_files,
+    descriptor_device,
+    descriptor_name,
+    descriptors_of,
     process_state,
 )
 
@@ -129,12 +130,12 @@ def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]
     """
     found: dict[int, bool] = {}
     moved: list[str] = []
-    for number in open_files(pid):
+    for number in descriptors_of(pid):
         with contextlib.suppress(OSError):
-            target, device = open_file(pid, number)
+            target = descriptor_name(pid, number)
             if target.startswith(f"{own}/"):
                 continue
-            is_terminal = device in (terminal, os.makedev(5, 0))
+            is_terminal = descriptor_device(pid, number) in (terminal, os.makedev(5, 0))
             bashs_own = number > _LAST_STANDARD and closes_on_execution(pid, number)
             if number == 0 or (bashs_own and _OWN_FROM <= number < _OWN_TO):
                 if not is_terminal:

@@ -17,8 +17,8 @@ import time
 from kogniterm.host.processes import (
     ProcessState,
     descendants,
-    open_file,
-    open_files,
+    descriptor_name,
+    descriptors_of,
     process_file,
     process_words,
 )
@@ -107,7 +107,7 @@ def write_to(terminal: int | None, pids: Iterable[int]) -> bool:
     names = ("/dev/tty", f"/dev/pts/{terminal}")
     for pid in pids:
         try:
-            numbers = open_files(pid)
+            numbers = descriptors_of(pid)
         except FileNotFoundError:
             continue
         except OSError:
@@ -116,7 +116,7 @@ def write_to(terminal: int | None, pids: Iterable[int]) -> bool:
             if number == 0:
                 continue  # what would read there without a terminal meets its end
             with contextlib.suppress(OSError):
-                if open_file(pid, number)[0] in names:
+                if descriptor_name(pid, number) in names:
                     return True
     return False
 

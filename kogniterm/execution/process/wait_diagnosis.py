@@ -20,7 +20,8 @@ from kogniterm.execution.process.pty import line_modes
 from kogniterm.host.processes import (
     ProcessState,
     descendants,
-    open_file,
+    descriptor_device,
+    descriptor_name,
     process_file,
     process_memory,
 )
@@ -229,12 +230,12 @@ def _watched_by_epoll(pid: int, fd: int) -> list[int]:
 def _is_terminal(pid: int, fd: int, terminal: int) -> bool:
     """Return whether descriptor `fd` of `pid` is its terminal, by whatever name it was opened."""
     with contextlib.suppress(OSError):
-        return open_file(pid, fd)[1] in (terminal, os.makedev(5, 0))
+        return descriptor_device(pid, fd) in (terminal, os.makedev(5, 0))
     return False
 
 
 def _is_socket(pid: int, fd: int) -> bool:
     try:
-        return open_file(pid, fd)[0].startswith("socket:")
+        return descriptor_name(pid, fd).startswith("socket:")
     except OSError:
         return False
