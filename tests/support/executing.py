@@ -14,7 +14,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
-from kogniterm.host.processes import descendants, process_state
+from kogniterm.host.processes import descendants, process_state, process_words
 from kogniterm.types import CommandResult, Waiting
 from tests.support.programs import require_sandbox
 
@@ -99,15 +99,9 @@ def alive(pid: int) -> bool:
 
 def running(command: str) -> list[int]:
     """Return the processes that execute `command`, which has no quotes."""
-    words = b"\0".join(map(str.encode, command.split())) + b"\0"
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cmdline").read_bytes() == words:
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return [pid for pid in found if alive(pid)]
+    numbers = (int(one.name) for one in Path("/proc").glob("[0-9]*"))
+    words = command.split()
+    return [pid for pid in numbers if process_words(pid) == words and alive(pid)]
 
 
 def private_folder_of(executor: CommandExecutor) -> Path:
