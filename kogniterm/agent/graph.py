@@ -23,6 +23,7 @@ from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_FIRST,
     images_behind_results,
+    is_input,
     last_ai,
     note,
     seen_by,
@@ -164,7 +165,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         added.extend(sent_back(reply.message, problem.for_model))
         if attempt < MAX_UNUSABLE:
             _say_again(attempt, problem.for_user)
-    if _must_plan(context):
+    if problem is not None and problem.short == _WITHOUT_PLAN:
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(problem.short if problem is not None else Phrase(""))
 
@@ -248,12 +249,10 @@ def _problem(
 def _plan_missing(
     message: AIMessage, history: Sequence[BaseMessage], context: ThinkContext
 ) -> _Problem | None:
-    if (
-        context.model.info.one_command
-        or context.plan_only
-        or context.plan_mode != "always"
-        or not any(prompts.occurs(PLAN_FIRST, m.text) for m in history[-3:])
-    ):
+    if context.model.info.one_command or context.plan_only or context.plan_mode != "always":
+        return None
+    asked = next((m for m in reversed(history) if is_input(m)), None)
+    if asked is None or not prompts.occurs(PLAN_FIRST, asked.text):
         return None
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None

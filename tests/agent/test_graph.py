@@ -134,6 +134,12 @@ replies:
     assert any("make_plan was not called" in m.text for m in drive.messages)
 
 
+async def test_plan_always_fails_clearly_where_no_plan_comes(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{text: I know., repeat: 3}]", "always")
+    with pytest.raises(ModelReplyError, match="made no plan in 3 replies"):
+        await drive(HumanMessage(f"Do it\n\n{prompts.text(PLAN_FIRST)}"))
+
+
 async def test_an_answer_with_open_steps_is_sent_back_once(tmp_path: Path) -> None:
     script = """
 replies:

@@ -6,8 +6,9 @@ A plan that cannot be used is refused with all mistakes at once, so that one rep
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, get_args
 
 from kogniterm.agent.plan.plan_steps import TOOL_SETS, activate_next, open_steps
@@ -192,7 +193,7 @@ class _Reader:
             return None
         if self._is_kept(raw, self.kept):
             return None
-        step = self._read(raw, number, "")
+        step = self._read(raw, number, is_part=False)
         if step is None:
             return None
         step = self._with_parts(raw, step, number)
@@ -211,12 +212,12 @@ class _Reader:
             )
         return finished is not None
 
-    def _read(self, raw: Mapping[str, Any], number: str, default_id: str) -> PlanStep | None:
+    def _read(self, raw: Mapping[str, Any], number: str, *, is_part: bool) -> PlanStep | None:
         """Return what a step or a substep says about itself."""
         problems = self.problems
-        step_id = str(raw.get("id") or default_id)
+        step_id = str(raw.get("id") or "")
         what = str(raw.get("what") or "").strip()
-        if not (_PART_ID if default_id else _ID).match(step_id):
+        if not (_PART_ID if is_part else _ID).match(step_id):
             named = {"number": number, "id": step_id}
             problems.append(Phrase("step {number} has the invalid id {id!r}; use s1, s2, …", named))
         elif step_id in self.known:
@@ -274,27 +275,28 @@ class _Reader:
             self.problems.append(
                 Phrase("{step} is delegated; delegate its substeps instead, or list texts", both)
             )
-        done = self._done_parts(step.id)
+        before = self._parts_before(step.id)
+        done = [part for part in before if part.status == "done"]
         self.known += [part.id for part in done]
         parts = [*done]
-        for place, item in enumerate(items, 1):
-            part = self._part(item, f"{number}.{place}", step.id, place, done)
+        for place, raw in enumerate(_with_ids(items, step.id, before), 1):
+            part = self._part(raw, f"{number}.{place}", step.id, done)
             if part is not None:
                 parts.append(part)
         return replace(step, substeps=tuple(parts), subplan=bool(parts))
 
-    def _done_parts(self, step_id: str) -> tuple[PlanStep, ...]:
+    def _parts_before(self, step_id: str) -> tuple[PlanStep, ...]:
+        """Return the substeps that the plan which is changed has for this step."""
         before = self.changed.steps if self.changed is not None else ()
         same = next((step for step in before if step.id == step_id), None)
-        return tuple(p for p in same.parts if p.status == "done") if same is not None else ()
+        return same.parts if same is not None else ()
 
     def _part(
-        self, item: Any, number: str, step_id: str, place: int, done: Sequence[PlanStep]
+        self, raw: Mapping[str, Any], number: str, step_id: str, done: Sequence[PlanStep]
     ) -> PlanStep | None:
-        raw = item if isinstance(item, Mapping) else {"what": item}
         if self._is_kept(raw, done):
             return None
-        part = self._read(raw, number, f"{step_id}_{place}")
+        part = self._read(raw, number, is_part=True)
         if part is None:
             return None
         if part.id == step_id:
@@ -367,6 +369,24 @@ def _hides(command: str, step_id: str, check_problem: CheckProblem) -> Iterable[
             "not done, or join several with &&",
             values,
         )
+
+
+def _with_ids(
+    items: Sequence[Any], step_id: str, before: Sequence[PlanStep]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the substeps of a step, each with an ID.
+
+    One that names none has the ID of the substep with the same text `before`, so that a change of
+    the plan keeps its evidence, and otherwise one that no substep has had.
+    """
+    raws = [item if isinstance(item, Mapping) else {"what": item} for item in items]
+    used = {str(raw["id"]) for raw in raws if raw.get("id")}
+    same = {part.what: part.id for part in before if part.id not in used}
+    used |= {part.id for part in before}
+    free = (name for number in count(1) if (name := f"{step_id}_{number}") not in used)
+    for raw in raws:
+        known = same.pop(str(raw.get("what") or "").strip(), None)
+        yield raw if raw.get("id") else {**raw, "id": known or next(free)}
 
 
 def _only_what(item: Any) -> bool:

@@ -423,6 +423,21 @@ def test_a_changed_plan_keeps_finished_substeps() -> None:
     assert ids(other) == ("s1", "s2_1", "s9")
 
 
+def test_substeps_without_an_id_keep_theirs_when_the_plan_changes() -> None:
+    plan = parse_plan(NESTED, None)
+    plan, text = complete(plan, {"step": "s1"}, ran(0, request_id="r1"))
+    seen = [*closed(plan, text, ran(0, request_id="r1")), *ran(0, request_id="r2")[1:]]
+    plan, _text = complete(plan, {"step": "s2_1"}, seen)
+    first, second = (part.what for part in plan.steps[1].parts)
+    texts = [{"what": "Look", "why": "new"}, {"what": second, "why": "w"}, {"what": first}]
+    again = {"id": "s2", "what": "Install", "substeps": texts}
+    changed = parse_plan({**steps(again), "reason": "slow"}, plan, going_on=True)
+    assert [(one.id, one.what, one.status) for one in changed.steps[1].parts] == [
+        ("s2_1", first, "done"), ("s2_2", "Look", "active"), ("go", second, "pending"),
+    ]  # fmt: skip
+    assert changed.steps[1].parts[0].evidence == plan.steps[1].parts[0].evidence
+
+
 def test_every_mistake_of_substeps_references_and_tools_is_named_at_once() -> None:
     wish = steps(
         {
