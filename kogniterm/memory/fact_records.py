@@ -272,7 +272,8 @@ def why_not_kept(*texts: str) -> Phrase | None:
         return Phrase("it contains a secret, and memory does not store secrets")
     if any(map(personal_kind, texts)):
         return Phrase(
-            "it is about someone's health, faith or politics, and memory does not store such facts"
+            "it is about someone's health, faith, politics, documents, telephone or home, and "
+            "memory does not store such facts"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Statements about a user's health, faith, politics or sexual orientation, not to be remembered.
+"""Statements about somebody's health, faith, politics or sexual orientation, documents or home.
 
 Such words also occur in commands and files, so nothing is taken out of a text: this only tells
 whether a statement to remember is about a user or somebody they know. A condition next to a thing
@@ -78,6 +78,9 @@ _HEALTH = (
     r"(?i)\b(?:allergic to|allergy to|alergic[oa] a|alergia a(?:l)?|intolerant to|intolerante a)\b",
     r"(?i)\b(?:take|takes|taking|tomo|toma|prescribed|receto|recetaron)\b[^.\n]{0,40}\b\d+ ?(?:mg"
     r"|mcg|ug|iu)\b",
+    r"(?i)\b(?:doctor|physician|psychiatrist|gp|medic[oa]|psiquiatra)\b(?: \w+){0,2} (?:prescribed"
+    r"|receto|recetado|diagnosed|diagnostico)\b|\b(?:goe?s?|going|voy|va) (?:to|a) (?:la )?"
+    r"(?:therapy|terapia|rehab)\b",
     r"(?i)\b(?:me|le) (?:operaron|operan|recetaron|ingresaron|extirparon)\b",
     r"(?i)\b(?:i|he|she|we|[a-z]+) (?:tested|gave|di|dio) (?:positive|positivo)\b",
     r"(?i)\b(?:tested positive|dio positivo|di positivo|baja por (?:depresion|enfermedad"
@@ -90,9 +93,9 @@ _SELF = (
 )
 _BELIEF = (
     rf"(?i)\b{_SELF} (?:an? |un |una )?(?:\w+ )?(?:gay|lesbian\w*|bisexual|homosexual|heterosexual"
-    r"|transgender|transexual|trans|muslim|musulman\w*|jewish|judi[oa]|catholic\w*|christian"
+    r"|transgender|transexual|trans|muslim|musulman\w*|jewish|judi[oa]|catholic\w*|catolic[oa]|christian"
     r"|cristian[oa]"
-    r"|hindu|buddhist|budista|atheist|ate[oa]|protestant\w*|evangelical|evangelic[oa]|mormon"
+    r"|hindu|sikh|orthodox|ortodox[oa]|agnostic[oa]?|buddhist|budista|atheist|ate[oa]|protestant\w*|evangelical|evangelic[oa]|mormon"
     r"|communist|comunista|socialist\w*|fascist\w*|republican[oa]?|democrat|conservative voter)\b",
     r"(?i)\b(?:vote[sd]?|vot[oae]|voting)(?: for| al?| por)?(?: the)? (?:labour|tor(?:y|ies)"
     r"|conservatives?"
@@ -100,6 +103,28 @@ _BELIEF = (
     r"(?i)\b(?:my|his|her|mi|su) (?:religion|sexual orientation|orientacion sexual|faith|ethnicity"
     r"|etnia|criminal record|antecedentes penales|trade union|sindicato)\b",
 )
+_OWNED = r"(?i)\b(?:my|his|her|their|mi|su|[a-z]+'s)\b"
+_NUMBER = r"\b(?:[a-z]{0,3}\d[\d ./-]{5,}\d\b|[a-z]{1,4}-?\d{5,}|\d{5,})"
+_PRIVATE = (
+    # The number of a document: its name next to its owner, and five digits or more.
+    rf"{_OWNED}(?: \w+)? (?:passport|pasaporte|driv(?:ing|er'?s?) licen[cs]e|(?:carnet|permiso) de"
+    r" (?:conducir|manejo)|licencia de conducir|tax (?:number|id|code)|numero (?:fiscal"
+    r"|de (?:la )?seguridad social)|seguridad social|social security|national insurance"
+    r"|identity card|id card|health (?:card|insurance)|tarjeta sanitaria)\b[^.\n]{0,24}?"
+    rf"{_NUMBER}",
+    r"(?i)\b(?:card|visa|mastercard|amex|tarjeta)\b(?: \w+){0,3}? (?:expir\w+|exp|valid|caduca"
+    r"|vence)\b[^\d\n]{0,12}\d\d ?/ ?\d\d",
+    rf"{_OWNED}(?: \w+)? (?:phone|mobile|cell|telephone|whatsapp|telefono|movil|celular)\b"
+    r"[^\d\n]{0,24}\+?\d(?:[ ()/.-]*\d){6}",
+    r"(?i)\b(?:call|text|ring|phone|reach) (?:me|him|her|us) (?:at|on)[^\d\n]{0,8}"
+    r"\d(?:[ ()/.-]*\d){6}|\bllama(?:me|le|la)? (?:al|en el)[^\d\n]{0,8}\d(?:[ ()/.-]*\d){6}",
+    rf"{_OWNED}(?: \w+)? (?:address|direccion|domicilio) (?:is|es|:)[^\n]{{0,40}}?"
+    r"(?:\b\d+[a-z]?,? [a-z]{3,}|[a-z]{3,},? \d+\b)",
+    r"(?i)\b(?:live[sd]?|vivo|vive|vivimos|viven) (?:at|on|en)\b[^\n]{0,24}?(?:\b\d+[a-z]?,?"
+    r" (?:\w+ ){1,3}(?:street|st|road|rd|avenue|ave|lane|drive|square|court|way)\b"
+    r"|\b(?:calle|avenida|avda|plaza|paseo|carrer|c/) ?[^\n]{2,40}?\d)",
+)
+"""Shapes of the numbers and addresses of people; a name or a town alone is none."""
 _LONGEST = 4000
 
 
@@ -108,7 +133,7 @@ _compiled = cache(re.compile)
 
 
 def personal_kind(statement: str) -> str | None:
-    """Return the kind of sensitive personal statement this is ("health", "belief"), or None.
+    """Return the kind of sensitive statement this is ("health", "belief", "private"), or None.
 
     Looks at the first 4,000 characters; a statement to remember is far shorter.
     """
@@ -119,7 +144,9 @@ def personal_kind(statement: str) -> str | None:
     # The long patterns hold this one, and few statements name a condition at all.
     if _found((f"(?i){_CONDITION}",), plain) and _found(_WITH_CONDITION, plain):
         return "health"
-    return "belief" if _found(_BELIEF, plain) else None
+    if _found(_BELIEF, plain):
+        return "belief"
+    return "private" if _found(_PRIVATE, plain) else None
 
 
 def _found(patterns: tuple[str, ...], text: str) -> bool:

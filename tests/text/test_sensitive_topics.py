@@ -27,6 +27,7 @@ from kogniterm.text.sensitive_topics import personal_kind
         "I’m HIV positive",
         "Marta's diagnosis is lupus",
         "mi diagnóstico es cáncer de pulmón",
+        "mi médico me recetó litio",
     ],
 )
 def test_statements_about_health_are_seen(statement: str) -> None:
@@ -34,10 +35,29 @@ def test_statements_about_health_are_seen(statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["I am gay", "soy musulmán", "My religion is private", "I vote for the greens"]
+    "statement",
+    ["I am gay", "soy musulmán", "My religion is private", "I vote for the greens", "soy católico"],
 )
 def test_statements_about_faith_and_politics_are_seen(statement: str) -> None:
     assert personal_kind(statement) == "belief"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "my passport is XDA123456",
+        "my driving licence number is 12345678",
+        "my tax number is 12 345 678 901",
+        "mi número de la seguridad social es 28/12345678/40",
+        "the card expires 12/29",
+        "mi teléfono es 612 34 56 78",
+        "call me at 555-123-4567",
+        "my address is 12 Baker Street, London",
+        "vivo en la calle Mayor 5",
+    ],
+)
+def test_private_numbers_and_addresses_are_seen(statement: str) -> None:
+    assert personal_kind(statement) == "private"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +75,12 @@ def test_statements_about_faith_and_politics_are_seen(statement: str) -> None:
         "Tomo café por las mañanas",
         "el proyecto es de código abierto",
         "The cluster has a virus scanner",
+        "the api key expires 12/29",
+        "the card component expires the cache after 12/29 hits",
+        "the phone field has the form 555-123-4567",
+        "my address is 10.0.0.5",
+        "I live in Madrid",
+        "my driver license check is in licence.py",
     ],
 )
 def test_talk_about_data_and_programs_is_none(statement: str) -> None:
