@@ -43,12 +43,10 @@ from kogniterm.text.shorten import first_line, one_line
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import (
     ENDINGS,
-    ActionRequest,
     Answer,
     CommandResult,
     LeftRunning,
     Phrase,
-    RiskReport,
     UserInput,
     events,
 )
@@ -101,7 +99,7 @@ class _Running:
         return redact("\n".join(lines))[-_TAIL:]
 
 
-class SessionUpdates:
+class SessionUpdates(events.EventVisitor):
     """Turns the events of one session into updates."""
 
     def __init__(self, session: LiveSession, outbox: Outbox, words: FrontWords) -> None:
@@ -118,67 +116,6 @@ class SessionUpdates:
         self._running: dict[str, _Running] = {}
         self._agents: dict[str, list[str]] = {}
         self._title = session.state.title
-
-    def __call__(self, event: events.Event) -> None:
-        """Take one event; some have nothing that a client shows."""
-        match event:
-            case events.AnswerDelta():
-                self._streamed += event.text
-                self._stream(event.text, thinks=False)
-            case events.ThoughtDelta():
-                self._stream(event.text, thinks=True)
-            case events.TurnStarted():
-                self._said_something = False
-            case events.ModelCalled():
-                self._streamed = ""
-            case events.ModelAnswered():
-                self._end_text()
-                self.usage()
-            case events.PlanChanged():
-                self._end_text()
-                entries = plan_entries(event.plan, self._say)
-                self._outbox.put(AgentPlanUpdate(session_update="plan", entries=entries))
-            case events.ActionProposed():
-                self._proposed(event.request, event.report, event.cwd)
-            case events.ActionDecided() if event.decision.kind == "reject":
-                given = event.decision.reason or event.decision.reasons
-                why = event.decision.why if given else Phrase("not run: refused")
-                self._progress(event.request.id, "failed", [fenced(safe(self._say(why)))])
-            case events.Notice():
-                self.tell(self._say(event.text))
-            case events.ModelRetried():
-                self._end_text()
-                self.think(self._say(event.reason))
-            case events.JobsLeft():
-                left = map(self._say, self._words.left_running(event.programs))
-                self.tell("\n".join(left))
-            case events.TurnEnded():
-                self._turn_ended(event.answer)
-            case _:
-                self._work(event)
-
-    def _work(self, event: events.Event) -> None:
-        """Take an event of a command, a tool or a sub-agent."""
-        match event:
-            case events.CommandStarted() | events.CommandOutput() | events.CommandWaiting():
-                self._command(event)
-            case events.CommandEnded():
-                self._ended(event.request_id, event.result)
-            case events.ActionEnded():
-                status: ToolCallStatus = "failed" if event.failed else "completed"
-                content: list[Content] | None = [fenced(safe(event.observation))]
-                if event.tool in ("edit_file", "write_file") and not event.failed:
-                    content = None  # the diff of an edit stays
-                self._progress(event.request_id, status, content)
-            case events.ToolRan():
-                self._ran(event)
-            case events.AgentStarted():
-                self._end_text()
-                task = " ".join(event.task.split())
-                title = safe(one_line(f"@{event.name}: {task}" if event.name else task))
-                key = f"agent-{uuid.uuid4().hex}"
-                self._agents.setdefault(task, []).append(key)
-                self._start(key, title, "think", "in_progress")
 
     # --- texts ----------------------------------------------------------------------------------
 
@@ -236,16 +173,46 @@ class SessionUpdates:
             session_update="agent_message_chunk", content=content, message_id=message
         )
 
+    def on_answer_delta(self, event: events.AnswerDelta) -> None:
+        self._streamed += event.text
+        self._stream(event.text, thinks=False)
+
+    def on_thought_delta(self, event: events.ThoughtDelta) -> None:
+        self._stream(event.text, thinks=True)
+
+    def on_model_called(self, event: events.ModelCalled) -> None:
+        self._streamed = ""
+
+    def on_model_retried(self, event: events.ModelRetried) -> None:
+        self._end_text()
+        self.think(self._say(event.reason))
+
+    def on_model_answered(self, event: events.ModelAnswered) -> None:
+        self._end_text()
+        self.usage()
+
+    def on_plan_changed(self, event: events.PlanChanged) -> None:
+        self._end_text()
+        entries = plan_entries(event.plan, self._say)
+        self._outbox.put(AgentPlanUpdate(session_update="plan", entries=entries))
+
+    def on_notice(self, event: events.Notice) -> None:
+        self.tell(self._say(event.text))
+
+    def on_jobs_left(self, event: events.JobsLeft) -> None:
+        self.tell("\n".join(map(self._say, self._words.left_running(event.programs))))
+
     # --- actions --------------------------------------------------------------------------------
 
-    def _proposed(self, request: ActionRequest, report: RiskReport, cwd: str) -> None:
+    def on_action_proposed(self, event: events.ActionProposed) -> None:
         self._end_text()
+        request, report = event.request, event.report
         title = first_line(render(request.command)) or request.tool
         kind = tool_kind(request.tool, request.effect)
         given = {
             "id": request.id,
             "command": clean(request.command),
-            "folder": cwd,
+            "folder": event.cwd,
             "risk": report.label,
             "effects": [clean(effect_line(effect, self._say)) for effect in report.effects],
         }
@@ -257,25 +224,38 @@ class SessionUpdates:
             content=[*diffs(request)], locations=locations(request), raw_input=given,
         )  # fmt: skip
 
-    def _command(
-        self, event: events.CommandStarted | events.CommandOutput | events.CommandWaiting
-    ) -> None:
+    def on_action_decided(self, event: events.ActionDecided) -> None:
+        if event.decision.kind == "reject":
+            given = event.decision.reason or event.decision.reasons
+            why = event.decision.why if given else Phrase("not run: refused")
+            self._progress(event.request.id, "failed", [fenced(safe(self._say(why)))])
+
+    def on_action_ended(self, event: events.ActionEnded) -> None:
+        status: ToolCallStatus = "failed" if event.failed else "completed"
+        content: list[Content] | None = [fenced(safe(event.observation))]
+        if event.tool in ("edit_file", "write_file") and not event.failed:
+            content = None  # the diff of an edit stays
+        self._progress(event.request_id, status, content)
+
+    def on_command_started(self, event: events.CommandStarted) -> None:
         key = event.request_id
-        if isinstance(event, events.CommandStarted):
-            if key not in self._known:  # of the user, or of a turn before a crash
-                title = first_line(render(event.command))
-                self._start(key, title, "execute", "in_progress")
-            self._running[key] = _Running()
-            self._progress(key, "in_progress", [])
-            return
-        running = self._running.get(key)
-        if running is None:
-            return
-        if isinstance(event, events.CommandOutput):
+        if key not in self._known:  # of the user, or of a turn before a crash
+            title = first_line(render(event.command))
+            self._start(key, title, "execute", "in_progress")
+        self._running[key] = _Running()
+        self._progress(key, "in_progress", [])
+
+    def on_command_output(self, event: events.CommandOutput) -> None:
+        if running := self._running.get(event.request_id):
             running.feed(event.data)
-        else:
-            waiting = event.waiting
-            running.waits = waiting.evidence if waiting is not None else ""
+            self._show_soon(event.request_id, running)
+
+    def on_command_waiting(self, event: events.CommandWaiting) -> None:
+        if running := self._running.get(event.request_id):
+            running.waits = event.waiting.evidence if event.waiting is not None else ""
+            self._show_soon(event.request_id, running)
+
+    def _show_soon(self, key: str, running: _Running) -> None:
         if running.due is None:
             loop = asyncio.get_running_loop()
             running.due = loop.call_later(OUTPUT_SECONDS, self._show_output, key)
@@ -295,7 +275,8 @@ class SessionUpdates:
 
         self._outbox.put_late(f"output {key}", make)
 
-    def _ended(self, key: str, result: CommandResult) -> None:
+    def on_command_ended(self, event: events.CommandEnded) -> None:
+        key, result = event.request_id, event.result
         running = self._running.pop(key, None)
         if running is not None and running.due is not None:
             running.due.cancel()
@@ -320,7 +301,15 @@ class SessionUpdates:
             how = Phrase("exit {code}", {"code": result.exit_code})
         return f"[{'; '.join(map(self._say, (how, *result.pipe_told)))}]"
 
-    def _ran(self, event: events.ToolRan) -> None:
+    def on_agent_started(self, event: events.AgentStarted) -> None:
+        self._end_text()
+        task = " ".join(event.task.split())
+        title = safe(one_line(f"@{event.name}: {task}" if event.name else task))
+        key = f"agent-{uuid.uuid4().hex}"
+        self._agents.setdefault(task, []).append(key)
+        self._start(key, title, "think", "in_progress")
+
+    def on_tool_ran(self, event: events.ToolRan) -> None:
         self._end_text()
         status: ToolCallStatus = "failed" if event.failed else "completed"
         if event.name == DELEGATE.name:
@@ -379,8 +368,12 @@ class SessionUpdates:
             title = safe(one_line(self._title))
             self._outbox.put(SessionInfoUpdate(session_update="session_info_update", title=title))
 
-    def _turn_ended(self, answer: Answer) -> None:
+    def on_turn_started(self, event: events.TurnStarted) -> None:
+        self._said_something = False
+
+    def on_turn_ended(self, event: events.TurnEnded) -> None:
         self._end_text()
+        answer = event.answer
         text = answer.text.strip()
         shown = text if text and not self._streamed.strip().endswith(text) else ""
         self._streamed = ""

@@ -40,14 +40,10 @@ from kogniterm.types import (
 )
 
 Redact = Callable[[str], str]
-_OF_ACTIONS = (
-    events.ActionProposed,
-    events.ActionDecided,
-    events.CommandStarted,
-    events.CommandEnded,
-    events.HostsStarted,
-    events.HostsEnded,
-)
+_REDACTED = (
+    "action_proposed", "action_decided", "command_started", "command_ended", "hosts_started",
+    "hosts_ended",
+)  # fmt: skip
 """Events that were redacted where they were made, so that nothing of what runs is hidden."""
 
 
@@ -73,16 +69,11 @@ def _field_names(kind: Any) -> tuple[str, ...] | None:
     """Return the names of a dataclass's fields; None for what is written as text."""
     if kind is Phrase or not dataclasses.is_dataclass(kind):
         return None
-    return tuple(field.name for field in dataclasses.fields(kind))
+    names = tuple(field.name for field in dataclasses.fields(kind))
+    return (*names, "stays", "end_with") if kind is LeftRunning else names
 
 
-def kind_of(event: events.Event) -> str:
-    """Return an event's name in JSON: its class name in snake_case."""
-    name = type(event).__name__
-    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
-
-
-class Summary:
+class Summary(events.EventVisitor):
     """Collects the final object of a task from its events."""
 
     def __init__(self, redact: Redact = str) -> None:
@@ -100,45 +91,50 @@ class Summary:
         """Take note of the session, which a turn that goes on does not report."""
         self._session_id, self._model, self._folder = session_id, model, folder
 
-    def add(self, event: events.Event) -> None:
-        """Take note of one event."""
-        match event:
-            case events.TurnStarted() | events.TurnResumed():
-                self._session_id = event.session_id
-                self._model, self._folder = event.model, event.folder
-            case events.ModelAnswered():
-                self._usage = event.total
-            case events.PlanChanged():
-                self._plan = event.plan
-            case events.ActionProposed():
-                self._actions.setdefault(event.request.id, self._action(event.request))["risk"] = (
-                    event.report.label
-                )
-            case events.ActionDecided():
-                entry = self._actions.setdefault(event.request.id, self._action(event.request))
-                entry["decided_by"] = event.decision.by
-                if event.decision.kind == "reject":
-                    entry |= {"status": "refused", "reason": self._redact(event.decision.reason)}
-                elif event.decision.kind == "edit":
-                    entry |= {"proposed": entry["command"], "command": event.decision.command}
-            case events.CommandStarted():
-                # Nobody may take for not started what ends without a word.
-                self._actions.setdefault(event.request_id, {})["status"] = "unknown"
-            case events.CommandEnded():
-                self._actions.setdefault(event.request_id, {}).update(self._result(event.result))
-            case events.HostsStarted():
-                self._actions.setdefault(event.request_id, {})["status"] = "unknown"
-            case events.HostsEnded():
-                groups = plain(event.groups, self._redact)
-                self._actions.setdefault(event.request_id, {})["hosts"] = groups
-            case events.ActionEnded():
-                self._actions.setdefault(event.request_id, {}).update(
-                    {"status": "failed" if event.failed else "finished"}
-                )
-            case events.Notice():
-                self._notices.append(self._redact(str(event.text)))
-            case events.JobsLeft():
-                self._left = plain([_left(one) for one in event.programs], self._redact)
+    def on_turn_started(self, event: events.TurnStarted) -> None:
+        self.begin(event.session_id, event.model, event.folder)
+
+    def on_turn_resumed(self, event: events.TurnResumed) -> None:
+        self.begin(event.session_id, event.model, event.folder)
+
+    def on_model_answered(self, event: events.ModelAnswered) -> None:
+        self._usage = event.total
+
+    def on_plan_changed(self, event: events.PlanChanged) -> None:
+        self._plan = event.plan
+
+    def on_action_proposed(self, event: events.ActionProposed) -> None:
+        self._asked(event.request)["risk"] = event.report.label
+
+    def on_action_decided(self, event: events.ActionDecided) -> None:
+        entry = self._asked(event.request)
+        entry["decided_by"] = event.decision.by
+        if event.decision.kind == "reject":
+            entry |= {"status": "refused", "reason": self._redact(event.decision.reason)}
+        elif event.decision.kind == "edit":
+            entry |= {"proposed": entry["command"], "command": event.decision.command}
+
+    def on_command_started(self, event: events.CommandStarted) -> None:
+        # Nobody may take for not started what ends without a word.
+        self._action(event.request_id)["status"] = "unknown"
+
+    def on_command_ended(self, event: events.CommandEnded) -> None:
+        self._action(event.request_id).update(self._result(event.result))
+
+    def on_hosts_started(self, event: events.HostsStarted) -> None:
+        self._action(event.request_id)["status"] = "unknown"
+
+    def on_hosts_ended(self, event: events.HostsEnded) -> None:
+        self._action(event.request_id)["hosts"] = plain(event.groups, self._redact)
+
+    def on_action_ended(self, event: events.ActionEnded) -> None:
+        self._action(event.request_id)["status"] = "failed" if event.failed else "finished"
+
+    def on_notice(self, event: events.Notice) -> None:
+        self._notices.append(self._redact(str(event.text)))
+
+    def on_jobs_left(self, event: events.JobsLeft) -> None:
+        self._left = plain(event.programs, self._redact)
 
     def final(self, answer: Answer) -> dict[str, Any]:
         """Return the final object of a task that ended with `answer`."""
@@ -170,8 +166,11 @@ class Summary:
             "left_running": self._left,
         }
 
-    def _action(self, request: ActionRequest) -> dict[str, Any]:
-        return {
+    def _action(self, request_id: str) -> dict[str, Any]:
+        return self._actions.setdefault(request_id, {})
+
+    def _asked(self, request: ActionRequest) -> dict[str, Any]:
+        begun = {
             "id": request.id,
             "tool": request.tool,
             "command": request.command,
@@ -180,6 +179,7 @@ class Summary:
             "agent_name": self._redact(request.agent_name) or None,
             "status": "proposed",
         }
+        return self._actions.setdefault(request.id, begun)
 
     def _result(self, result: CommandResult) -> dict[str, Any]:
         return {
@@ -199,32 +199,19 @@ class Summary:
         }
 
 
-def _left(one: LeftRunning) -> dict[str, Any]:
-    return {**plain(one), "stays": one.stays, "end_with": one.end_with}
-
-
-class JsonSink:
+class JsonSink(Summary):
     """`--output json`: silent until the end, then one object."""
 
     def __init__(self, stream: TextIO, redact: Redact = str) -> None:
+        super().__init__(redact)
         self._stream = stream
-        self._redact = redact
-        self._summary = Summary(redact)
         self._finished = False
-
-    def begin(self, session_id: str, model: str, folder: str) -> None:
-        """Take note of the session."""
-        self._summary.begin(session_id, model, folder)
-
-    def __call__(self, event: events.Event) -> None:
-        """Take one event."""
-        self._summary.add(event)
 
     def finish(self, answer: Answer) -> None:
         """Print the final object, which has the type "result"; later calls print nothing."""
         if not self._finished:
             self._finished = True
-            _write(self._stream, self._summary.final(answer))
+            _write(self._stream, self.final(answer))
 
 
 class StreamJsonSink(JsonSink):
@@ -236,32 +223,27 @@ class StreamJsonSink(JsonSink):
 
     def __call__(self, event: events.Event) -> None:
         """Print one event."""
-        self._summary.add(event)
-        if isinstance(event, events.CommandOutput):
-            text = self._decoder(event.request_id).decode(event.data)
-            if text:
-                self._print("command_output", {"request_id": event.request_id, "text": text})
-            return
-        if isinstance(event, events.CommandEnded):
-            self._flush(event.request_id)
-        if isinstance(event, events.JobsLeft):
-            self._print(kind_of(event), {"programs": [_left(one) for one in event.programs]})
-            return
-        self._print(kind_of(event), event)
+        super().__call__(event)
+        kind = events.event_name(type(event))
+        if kind != "command_output":  # has been printed in whole characters
+            self._print(kind, event)
 
-    def _decoder(self, request_id: str) -> codecs.IncrementalDecoder:
-        if request_id not in self._decoders:
-            self._decoders[request_id] = codecs.getincrementaldecoder("utf-8")("replace")
-        return self._decoders[request_id]
+    def on_command_output(self, event: events.CommandOutput) -> None:
+        if event.request_id not in self._decoders:
+            self._decoders[event.request_id] = codecs.getincrementaldecoder("utf-8")("replace")
+        self._print_output(event.request_id, self._decoders[event.request_id].decode(event.data))
 
-    def _flush(self, request_id: str) -> None:
-        decoder = self._decoders.pop(request_id, None)
-        rest = decoder.decode(b"", final=True) if decoder else ""
-        if rest:
-            self._print("command_output", {"request_id": request_id, "text": rest})
+    def on_command_ended(self, event: events.CommandEnded) -> None:
+        super().on_command_ended(event)
+        if decoder := self._decoders.pop(event.request_id, None):
+            self._print_output(event.request_id, decoder.decode(b"", final=True))
+
+    def _print_output(self, request_id: str, text: str) -> None:
+        if text:
+            self._print("command_output", {"request_id": request_id, "text": text})
 
     def _print(self, kind: str, fields: object) -> None:
-        redacted = plain(fields, str if isinstance(fields, _OF_ACTIONS) else self._redact)
+        redacted = plain(fields, str if kind in _REDACTED else self._redact)
         _write(self._stream, {"version": events.VERSION, "type": kind, **redacted})
 
 

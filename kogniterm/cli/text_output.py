@@ -11,7 +11,7 @@ from typing import TextIO
 
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
-from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
+from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.tool_words import (
     EDITS,
@@ -66,7 +66,7 @@ class _Shown:
         return first
 
 
-class TextSink:
+class TextSink(events.EventVisitor):
     """Writes a task's events as lines; `finish` writes the answer, unless `out` is None.
 
     Of commands that run at once, the output of each stands together, in the order of their calls.
@@ -87,39 +87,6 @@ class TextSink:
         """Write nothing: the lines are about the task. Paths are shown as seen from `folder`."""
         self._folder = folder
 
-    def __call__(self, event: events.Event) -> None:
-        """Take one event."""
-        match event:
-            case events.PlanChanged():
-                self._plan(event.plan, event.previous)
-            case events.PlanReviewed() if event.kind == "reject":
-                self._line(_("plan refused: {reason}").format(reason=render(event.reason)))
-            case events.CommandStarted() | events.CommandOutput() | events.CommandEnded():
-                self._of_command(event)
-            case events.ActionDecided() if event.decision.kind == "reject":
-                self._line(_("refused: {command}").format(command=render(event.request.command)))
-                why = event.decision.reason and translate(event.decision.why)
-                self._line(f"  {render(why)}")
-            case events.AgentStarted():
-                self._agent(event.agent, event.task, event.name)
-            case events.ActionProposed() | events.AnswerDelta() | events.ModelAnswered():
-                self._model(event)
-            case events.ToolRan() if event.failed or event.name not in QUIET_TOOLS:
-                given = "{}" if event.name in QUIET_TOOLS else event.arguments
-                self._tool(event.name, given, failed=event.failed)
-            case events.HostsEnded():
-                self._hosts(event)
-            case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
-                self._action(event)
-            case events.ModelLoading(done=False):
-                self._line(_("loading the local model"))
-            case events.ModelRetried():
-                self._retry(event)
-            case events.Notice():
-                self._line(translate(event.text))
-            case events.JobsLeft():
-                self._left = event.programs
-
     def finish(self, answer: Answer) -> None:
         """Write the answer, and why the task stopped if it is not done."""
         if self._out is not None and answer.text:
@@ -135,24 +102,61 @@ class TextSink:
             if hint := limit_hint(answer):
                 self._line(hint)
 
-    def _model(
-        self, event: events.ActionProposed | events.AnswerDelta | events.ModelAnswered
-    ) -> None:
+    # --- events ---------------------------------------------------------------------------------
+
+    def on_answer_delta(self, event: events.AnswerDelta) -> None:
+        self._said += event.text
+
+    def on_model_answered(self, event: events.ModelAnswered) -> None:
         """Write what the model says between calls.
 
         The answer, alone or beside the call that ends the turn, is written at the end.
         """
-        match event:
-            case events.AnswerDelta():
-                self._said += event.text
-            case events.ModelAnswered():
-                if {*event.tools} - {"end_turn"} and (said := clean(self._said).strip()):
-                    self._line(said)
-                self._said = ""
-            case events.ActionProposed(request=request):
-                self._changes[request.id] = request.detail
-                if request.agent:  # one that began before this process was not announced here
-                    self._agent(request.agent, request.agent_task, request.agent_name)
+        if {*event.tools} - {"end_turn"} and (said := clean(self._said).strip()):
+            self._line(said)
+        self._said = ""
+
+    def on_model_loading(self, event: events.ModelLoading) -> None:
+        if not event.done:
+            self._line(_("loading the local model"))
+
+    def on_model_retried(self, event: events.ModelRetried) -> None:
+        """Tell of another try; a reason that stands there already is not repeated."""
+        self._said = ""
+        known = event.attempt > 1 and event.reason == self._reason
+        said = "" if known else f"{translate(event.reason)} "
+        self._reason = event.reason
+        self._line(said + again(event.wait, event.attempt, event.of))
+
+    def on_action_proposed(self, event: events.ActionProposed) -> None:
+        request = event.request
+        self._changes[request.id] = request.detail
+        if request.agent:  # one that began before this process was not announced here
+            self._agent(request.agent, request.agent_task, request.agent_name)
+
+    def on_action_decided(self, event: events.ActionDecided) -> None:
+        if event.decision.kind == "reject":
+            self._line(_("refused: {command}").format(command=render(event.request.command)))
+            why = event.decision.reason and translate(event.decision.why)
+            self._line(f"  {render(why)}")
+
+    def on_agent_started(self, event: events.AgentStarted) -> None:
+        self._agent(event.agent, event.task, event.name)
+
+    def on_tool_ran(self, event: events.ToolRan) -> None:
+        if event.failed or event.name not in QUIET_TOOLS:
+            given = "{}" if event.name in QUIET_TOOLS else event.arguments
+            self._tool(event.name, given, failed=event.failed)
+
+    def on_plan_reviewed(self, event: events.PlanReviewed) -> None:
+        if event.kind == "reject":
+            self._line(_("plan refused: {reason}").format(reason=render(event.reason)))
+
+    def on_notice(self, event: events.Notice) -> None:
+        self._line(translate(event.text))
+
+    def on_jobs_left(self, event: events.JobsLeft) -> None:
+        self._left = event.programs
 
     def _agent(self, agent: str, task: str, name: str) -> None:
         """Say once who acts from here on."""
@@ -160,7 +164,8 @@ class TextSink:
             self._agents.add(agent)
             self._line(_who_acts(task, name))
 
-    def _plan(self, plan: Plan, previous: Plan | None) -> None:
+    def on_plan_changed(self, event: events.PlanChanged) -> None:
+        plan, previous = event.plan, event.previous
         before = {step.id: step for step in previous.walk()} if previous else {}
         if previous is None or previous.revision != plan.revision:
             self._line(_("plan: {goal}").format(goal=render(plan.goal)))
@@ -176,22 +181,18 @@ class TextSink:
                 line += f" ({_('check failed: {why}').format(why=why)})"
             self._line(line)
 
-    def _of_command(
-        self, event: events.CommandStarted | events.CommandOutput | events.CommandEnded
-    ) -> None:
-        match event:
-            case events.CommandStarted():
-                self._commands[event.request_id] = _Shown(event.command)
-                self._begin(event.request_id)
-            case events.CommandOutput() if event.request_id in self._commands:
-                shown = self._commands[event.request_id]
-                text = shown.take(event.data)
-                if next(iter(self._commands)) == event.request_id:
-                    self._output(text)
-                else:
-                    shown.held += text
-            case events.CommandEnded():
-                self._ended(event)
+    def on_command_started(self, event: events.CommandStarted) -> None:
+        self._commands[event.request_id] = _Shown(event.command)
+        self._begin(event.request_id)
+
+    def on_command_output(self, event: events.CommandOutput) -> None:
+        if (shown := self._commands.get(event.request_id)) is None:
+            return
+        text = shown.take(event.data)
+        if next(iter(self._commands)) == event.request_id:
+            self._output(text)
+        else:
+            shown.held += text
 
     def _begin(self, request_id: str) -> None:
         """Write a command, and what it has written so far, if those before it have ended."""
@@ -201,7 +202,7 @@ class TextSink:
             self._output(shown.held)
             shown.held = ""
 
-    def _ended(self, event: events.CommandEnded) -> None:
+    def on_command_ended(self, event: events.CommandEnded) -> None:
         written = next(iter(self._commands), "") == event.request_id
         result, shown = event.result, self._commands.pop(event.request_id, None)
         if shown is not None:
@@ -220,13 +221,15 @@ class TextSink:
         if written and self._commands:
             self._begin(next(iter(self._commands)))
 
-    def _hosts(self, event: events.HostsEnded) -> None:
+    def on_hosts_ended(self, event: events.HostsEnded) -> None:
         from kogniterm.ui.screen.host_lines import host_answers
 
         for part in host_answers(event.command, event.groups, lambda sign: "·", _HOST_LINES):
             self._line(part.plain)
 
-    def _action(self, event: events.ActionEnded) -> None:
+    def on_action_ended(self, event: events.ActionEnded) -> None:
+        if event.tool == RUN_ON_HOSTS:
+            return
         if event.arguments and not event.failed:
             self._tool(event.tool, event.arguments)
         else:
@@ -250,14 +253,6 @@ class TextSink:
             self._err.write(text)
             self._err.flush()
             self._line_open = not text.endswith("\n")
-
-    def _retry(self, event: events.ModelRetried) -> None:
-        """Tell of another try; a reason that stands there already is not repeated."""
-        self._said = ""
-        known = event.attempt > 1 and event.reason == self._reason
-        said = "" if known else f"{translate(event.reason)} "
-        self._reason = event.reason
-        self._line(said + again(event.wait, event.attempt, event.of))
 
     def _line(self, text: str) -> None:
         self._err.write(("\n" if self._line_open else "") + text + "\n")

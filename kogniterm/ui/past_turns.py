@@ -76,7 +76,7 @@ def _how_to_read(reference: str) -> str:
     return f"kogniterm sessions show {reference}"
 
 
-class _Page:
+class _Page(ev.EventVisitor):
     """A screen that is not shown: its drawing is kept as lines."""
 
     def __init__(self, painter: Painter, columns: int, fold: int, finished: list[Finished]) -> None:
@@ -123,23 +123,25 @@ class _Page:
             question = ModelQuestion(item.question, item.answers)
             self._write(question.transcript(self._painter, self._columns, Answered(item.reply)))
         else:
-            self._write(self._question(item))
+            self(item)
             self._sink(item)
 
     def _write(self, text: str) -> None:
         self._sink.surface.commit(text)
 
-    def _question(self, event: ev.Event) -> str:
-        """Return the lines that a question leaves on the screen after the answer in `event`."""
-        if isinstance(event, ev.ActionProposed):
-            self._asked[event.request.id] = event
-        elif isinstance(event, ev.PlanProposed):
-            proposed = PlanQuestion(PlanDraft(event.plan, event.previous))
-            return proposed.transcript(self._painter, self._columns, None)
-        elif isinstance(event, ev.ActionDecided) and event.decision.by == ev.BY_USER:
-            asked = self._asked.get(event.request.id)
-            if asked is not None:
-                subject = Subject(asked.request, asked.report, asked.verdict, asked.cwd)
-                answer = Answered(Approval(event.decision))
-                return ApprovalQuestion(subject).transcript(self._painter, self._columns, answer)
-        return ""
+    # --- the lines that a question leaves on the screen after its answer -------------------------
+
+    def on_action_proposed(self, event: ev.ActionProposed) -> None:
+        self._asked[event.request.id] = event
+
+    def on_plan_proposed(self, event: ev.PlanProposed) -> None:
+        proposed = PlanQuestion(PlanDraft(event.plan, event.previous))
+        self._write(proposed.transcript(self._painter, self._columns, None))
+
+    def on_action_decided(self, event: ev.ActionDecided) -> None:
+        asked = self._asked.get(event.request.id)
+        if asked is not None and event.decision.by == ev.BY_USER:
+            subject = Subject(asked.request, asked.report, asked.verdict, asked.cwd)
+            answer = Answered(Approval(event.decision))
+            question = ApprovalQuestion(subject)
+            self._write(question.transcript(self._painter, self._columns, answer))

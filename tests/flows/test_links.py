@@ -100,7 +100,7 @@ async def test_a_folder_that_became_a_link_after_the_question_is_a_refusal(
     assert "was replaced by a link" in str(answer.reason)
     summary = Summary()
     for event in flow.events:
-        summary.add(event)
+        summary(event)
     (action,) = summary.final(answer)["actions"]
     assert action["status"] == "refused"
     assert "replaced by a link" in action["reason"]

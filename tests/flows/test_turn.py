@@ -263,7 +263,7 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
     flow.user = User()
     answer = await session.run(UserInput("go"), approver=flow.user, sink=change_once)
     for event in flow.events:
-        summary.add(event)
+        summary(event)
     assert seen == ["allow"] * 3
     assert answer.exit_code == 3
     # It was classified again when it was proposed again, and then ran.

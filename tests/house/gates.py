@@ -255,7 +255,8 @@ def full_classes(tree: Tree) -> list[str]:
             if not isinstance(node, ast.ClassDef):
                 continue
             methods = [part for part in node.body if isinstance(part, _FUNCTION)]
-            count = sum(not method.name.startswith("_") for method in methods)
+            # One method an event, `on_…`, is how an `EventVisitor` is read.
+            count = sum(not method.name.startswith(("_", "on_")) for method in methods)
             if count > MAX_PUBLIC_METHODS:
                 found.append(
                     f"{module.at(node.lineno)}: {node.name} has {count} public methods, "
@@ -329,6 +330,27 @@ def process_owner(tree: Tree) -> list[str]:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.JoinedStr) and ast.unparse(node.values[0]) == "'/proc/'"
     ]
+
+
+def events_told_apart(tree: Tree) -> list[str]:
+    """Return tests for the class of an event, and methods for events with another's name.
+
+    `types.events.EventVisitor` tells events apart.
+    """
+    event = re.compile(r"\b(?:events|ev)\.([A-Z]\w+)")
+    found = []
+    for module in tree:
+        for node in ast.walk(module.tree):
+            told = node.cls if isinstance(node, ast.MatchClass) else None
+            if isinstance(node, ast.Call) and _is_name(node, "func", "isinstance"):
+                told = node.args[1]
+            if told is not None and event.search(ast.unparse(told)):
+                found.append(f"{module.at(told.lineno)}: an EventVisitor tells events apart")
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("on_"):
+                (kind,) = event.findall(ast.unparse(node.args)) or [""]
+                if kind and node.name != "on_" + re.sub(r"\B(?=[A-Z])", "_", kind).lower():
+                    found.append(f"{module.at(node.lineno)}: {node.name} takes a {kind}")
+    return found
 
 
 def tool_message_owner(tree: Tree) -> list[str]:
@@ -507,6 +529,7 @@ ALL = (
     unused_names,
     environment_owner,
     process_owner,
+    events_told_apart,
     tool_message_owner,
     instruction_texts,
     stream_owners,

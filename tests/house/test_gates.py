@@ -44,6 +44,12 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
     (gates.environment_owner, "cli/x.py", "from os import getenv\n"),
     (gates.process_owner, "runtime/x.py", "def f(pid):\n    return open(f'/proc/{pid}/stat')\n"),
+    (gates.events_told_apart, "acp/x.py", "def f(it):\n    return isinstance(it, ev.Notice)\n"),
+    (
+        gates.events_told_apart,
+        "acp/x.py",
+        "class Sink(EventVisitor):\n    def on_job_left(self, event: ev.JobsLeft): ...\n",
+    ),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
 """The longest wait, at the end of a session, for a collector that does not answer."""
-LEFT_OUT = (events.CommandOutput, events.ThoughtDelta, events.BudgetUsed, events.ActionProgress)
+LEFT_OUT = ("command_output", "thought_delta", "budget_used", "action_progress")
 """Frequent events that say nothing about a span."""
 TEXTS = frozenset({"text", "task", "arguments", "observation", "command"})
 """Fields of events, and of the results in them, that hold words of the user, a model or a tool."""
@@ -56,7 +56,8 @@ class Telemetry:
         """Return a sink that observes each event before it is passed on to `sink`."""
 
         def watched(event: events.Event) -> None:
-            if not self._ended and not isinstance(event, LEFT_OUT):
+            name = events.event_name(type(event))
+            if not self._ended and name not in LEFT_OUT:
                 now = time.time_ns()
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._work, daemon=True)
@@ -64,9 +65,7 @@ class Telemetry:
                 texts = self.variables.content
                 self._queue.put((with_texts(event, self.redact) if texts else event, now))
             sink(event)
-            if isinstance(event, events.ModelCalled | events.TurnEnded) and (
-                problem := self.problem()
-            ):
+            if name in ("model_called", "turn_ended") and (problem := self.problem()):
                 sink(events.Notice(problem, "warning"))
 
         return watched

@@ -15,7 +15,7 @@ it was. Everything here runs on one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,7 @@ Found = Mapping[str, str | int | float | bool | tuple[str, ...] | None]
 """Attributes; those without a value are left out."""
 NANO = 1_000_000_000
 _FAILED_STOPS = ("not_done", "model_failed", "budget", "unknown")
+_BEGINS = ("turn_started", "turn_resumed")
 _NO_FAILURES = ("rejected", "cancelled", "interrupted")
 
 
@@ -76,7 +77,7 @@ class _Agent:
     delegate: Span | None = None
 
 
-class TurnSpans:
+class TurnSpans(events.EventVisitor):
     """Follows the events of one session, turn after turn."""
 
     def __init__(self, tracer: Tracer, meter: Meter, variables: TelemetryVariables) -> None:
@@ -95,43 +96,31 @@ class TurnSpans:
         self._calls: dict[str, _Call] = {}
         self._actions: dict[str, _Action] = {}
         self._asked: dict[str, int] = {}
-        self._in_turn: Mapping[type, Callable[[Any, int], None]] = {
-            events.ModelCalled: self._call_begins,
-            events.AnswerDelta: self._said,
-            events.ModelRetried: self._retried,
-            events.ModelAnswered: self._answered,
-            events.ModelFailed: self._call_failed,
-            events.AgentStarted: self._agent_begins,
-            events.ToolRan: self._tool_ran,
-            events.PlanProposed: self._asks,
-            events.PlanReviewed: self._reviewed,
-            events.LimitDecided: self._limit_decided,
-            events.ActionProposed: self._proposed,
-            events.ApprovalAsked: self._asks,
-            events.ActionDecided: self._decided,
-            events.CommandStarted: self._command_started,
-            events.CommandEnded: self._command_ended,
-            events.ActionEnded: self._action_ended,
-            events.TurnEnded: self._turn_ended,
-        }
+        self._now = 0
 
     def take(self, event: events.Event, time: int) -> None:
         """Take one more event, and its time in nanoseconds since the epoch."""
-        if isinstance(event, events.TurnStarted | events.TurnResumed):
-            self._turn_begins(event, time)
-        elif "" in self._agents and (handle := self._in_turn.get(type(event))):
-            handle(event, time)  # what is outside of a turn is not the agent's
+        self._now = time
+        # What is outside of a turn is not the agent's.
+        if "" in self._agents or events.event_name(type(event)) in _BEGINS:
+            self(event)
 
     def end(self, time: int) -> None:
         """End the spans that are open: the session is over."""
-        self._end_open(time, "interrupted")
+        self._now = time
+        self._end_open("interrupted")
 
     # --- turns and agents -----------------------------------------------------------------------
 
-    def _turn_begins(self, event: events.TurnStarted | events.TurnResumed, time: int) -> None:
-        self._end_open(time, "interrupted")
+    def on_turn_started(self, event: events.TurnStarted) -> None:
+        self._begin_turn(event, event.text)
+
+    def on_turn_resumed(self, event: events.TurnResumed) -> None:
+        self._begin_turn(event, "")
+
+    def _begin_turn(self, event: events.TurnStarted | events.TurnResumed, text: str) -> None:
+        self._end_open("interrupted")
         self._session, self._model = event.session_id, event.model
-        text = event.text if isinstance(event, events.TurnStarted) else ""
         about: Found = {
             "gen_ai.provider.name": names.provider_of(event.model),
             "gen_ai.request.model": names.model_of(event.model),
@@ -140,10 +129,10 @@ class TurnSpans:
             names.INPUT_MESSAGES: _message("user", text),
         }
         caller = TraceContextTextMapPropagator().extract(self._variables.context)
-        span = self._start(f"invoke_agent {names.AGENT}", caller, time, about, names.AGENT)
-        self._agents[""] = _Agent(span, names.AGENT, time)
+        span = self._start(f"invoke_agent {names.AGENT}", caller, self._now, about, names.AGENT)
+        self._agents[""] = _Agent(span, names.AGENT, self._now)
 
-    def _turn_ended(self, event: events.TurnEnded, time: int) -> None:
+    def on_turn_ended(self, event: events.TurnEnded) -> None:
         answer = event.answer
         about = {
             "kogniterm.turn.stop": answer.stop,
@@ -153,59 +142,57 @@ class TurnSpans:
             names.OUTPUT_MESSAGES: _message("assistant", answer.text),
         }
         self._agents[""].span.set_attributes(self._fit(about))
-        self._end_open(time, answer.stop)
+        self._end_open(answer.stop)
 
-    def _end_open(self, time: int, stop: str) -> None:
+    def _end_open(self, stop: str) -> None:
         """End what is open, the innermost first; a stop other than `done` is its error."""
         error = "" if stop in ("done", "plan_only") else stop
         for call in list(self._calls.values()):
-            self._call_ends(call, time, {}, error or "cancelled")
+            self._call_ends(call, {}, error or "cancelled")
         for action in list(self._actions.values()):
-            self._end_action(action, time, error or "cancelled")
+            self._end_action(action, error or "cancelled")
         for key in sorted(self._agents, reverse=True):  # that of the turn, "", is the last
-            self._agent_ends(key, time, error, failed=bool(key) or error in _FAILED_STOPS)
+            self._agent_ends(key, error, failed=bool(key) or error in _FAILED_STOPS)
         self._asked.clear()
 
-    def _agent_begins(self, event: events.AgentStarted, time: int) -> None:
+    def on_agent_started(self, event: events.AgentStarted) -> None:
         if event.agent in self._agents:
             return
         name, outer, delegate = event.name or "subagent", self._agents[""].span, None
         if not name.startswith("/"):  # a custom command is no call of the model
-            delegate = self._start_tool(DELEGATE.name, names.AGENT, event.agent, outer, time)
+            delegate = self._start_tool(DELEGATE.name, names.AGENT, event.agent, outer, self._now)
         about = {
             "gen_ai.agent.id": event.agent,
             "gen_ai.provider.name": names.provider_of(self._model),
             names.INPUT_MESSAGES: _message("user", event.task),
         }
-        span = self._start(f"invoke_agent {name}", delegate or outer, time, about, name)
-        self._agents[event.agent] = _Agent(span, name, time, delegate)
+        span = self._start(f"invoke_agent {name}", delegate or outer, self._now, about, name)
+        self._agents[event.agent] = _Agent(span, name, self._now, delegate)
 
-    def _agent_ends(self, key: str, time: int, error: str, *, failed: bool = True) -> None:
+    def _agent_ends(self, key: str, error: str, *, failed: bool = True) -> None:
         agent = self._agents.pop(key)
         for span in (agent.span, agent.delegate):
             if span is not None:
-                _end(span, time, error, failed=failed)
-        self._took(
-            "gen_ai.invoke_agent.duration", agent.began, time, {"gen_ai.agent.name": agent.name}
-        )
+                _end(span, self._now, error, failed=failed)
+        self._took("gen_ai.invoke_agent.duration", agent.began, {"gen_ai.agent.name": agent.name})
 
     # --- model calls ----------------------------------------------------------------------------
 
-    def _call_begins(self, event: events.ModelCalled, time: int) -> None:
-        self._calls[event.call] = _Call(event, time)
+    def on_model_called(self, event: events.ModelCalled) -> None:
+        self._calls[event.call] = _Call(event, self._now)
 
-    def _retried(self, event: events.ModelRetried, time: int) -> None:
+    def on_model_retried(self, event: events.ModelRetried) -> None:
         if call := self._calls.get(event.call):
-            call.retries.append((time, event))
+            call.retries.append((self._now, event))
 
-    def _said(self, event: events.AnswerDelta, _time: int) -> None:
+    def on_answer_delta(self, event: events.AnswerDelta) -> None:
         """Keep the text of the main agent's call: those of sub-agents are not streamed."""
         for call in reversed(self._calls.values()):
             if not call.event.agent:
                 call.text += event.text
                 return
 
-    def _answered(self, event: events.ModelAnswered, time: int) -> None:
+    def on_model_answered(self, event: events.ModelAnswered) -> None:
         call = self._calls.get(event.call) if event.call else None
         usage = event.usage
         if call is None:  # of a tool that asked the model: only its tokens are known
@@ -225,7 +212,7 @@ class TurnSpans:
             "kogniterm.cost.usd": cost or None,
             names.OUTPUT_MESSAGES: _message("assistant", call.text),
         }
-        self._call_ends(call, time, found, planned=MAKE_PLAN.name in event.tools)
+        self._call_ends(call, found, planned=MAKE_PLAN.name in event.tools)
         about = {**self._of_model(call.event), "gen_ai.response.model": event.response_model}
         self._used(usage, cost, about)
         if event.first_seconds is not None:
@@ -240,13 +227,13 @@ class TurnSpans:
         if cost:
             self._counters["kogniterm.cost"].add(cost, self._fit(about))
 
-    def _call_failed(self, event: events.ModelFailed, time: int) -> None:
+    def on_model_failed(self, event: events.ModelFailed) -> None:
         call = self._calls.get(event.call)
         if call is not None:
-            self._call_ends(call, time, {}, event.kind)
+            self._call_ends(call, {}, event.kind)
 
     def _call_ends(
-        self, call: _Call, time: int, found: Found, error: str = "", *, planned: bool = False
+        self, call: _Call, found: Found, error: str = "", *, planned: bool = False
     ) -> None:
         """Make the span of a model call, below one of a plan where the call made it."""
         event = call.event
@@ -268,12 +255,10 @@ class TurnSpans:
         for at, retry in call.retries:
             span.add_event("retry", {"kogniterm.retry.attempt": retry.attempt,
                                      "kogniterm.retry.wait": round(retry.wait, 3)}, at)  # fmt: skip
-        _end(span, time, error)
+        _end(span, self._now, error)
         if plan is not None:
-            plan.end(time)
-        self._took(
-            "gen_ai.client.operation.duration", call.began, time, {**model, "error.type": error}
-        )
+            plan.end(self._now)
+        self._took("gen_ai.client.operation.duration", call.began, {**model, "error.type": error})
 
     def _of_model(self, call: events.ModelCalled | None = None) -> Found:
         """Return what spans and metrics of a model call say of the model."""
@@ -289,54 +274,61 @@ class TurnSpans:
 
     # --- tools and actions ----------------------------------------------------------------------
 
-    def _tool_ran(self, event: events.ToolRan, time: int) -> None:
+    def on_tool_ran(self, event: events.ToolRan) -> None:
         error = "malformed" if event.malformed else "failed" if event.failed else ""
         if event.call_id and (sub := self._agents.get(event.call_id)):
             said = {names.OUTPUT_MESSAGES: _message("assistant", event.observation)}
             sub.span.set_attributes(self._fit(said))
-            self._agent_ends(event.call_id, time, error)
+            self._agent_ends(event.call_id, error)
             return
         agent = self._agents.get(event.agent) or self._agents[""]
-        began = time - int(event.seconds * NANO)
+        began = self._now - int(event.seconds * NANO)
         span = self._start_tool(event.name, agent.name, event.call_id, agent.span, began)
         ran = _Action("", event.name, span, began)
-        self._end_action(ran, time, error, event.arguments, event.observation)
+        self._end_action(ran, error, event.arguments, event.observation)
 
-    def _proposed(self, event: events.ActionProposed, time: int) -> None:
+    def on_action_proposed(self, event: events.ActionProposed) -> None:
         request = event.request
         action = self._actions.get(request.id)
         if action is None:
             agent = self._agents.get(request.agent) or self._agents[""]
-            span = self._start_tool(request.tool, agent.name, request.call_id, agent.span, time)
+            span = self._start_tool(
+                request.tool, agent.name, request.call_id, agent.span, self._now
+            )
             asks = request.effect == "person"
-            action = self._actions[request.id] = _Action(request.id, request.tool, span, time, asks)
+            action = self._actions[request.id] = _Action(
+                request.id, request.tool, span, self._now, asks
+            )
         action.span.set_attribute("kogniterm.risk", event.report.label)
         action.program = _program(event.report)
         if request.tool.startswith("mcp__") or request.called == CALL_TOOL:
             action.span.set_attribute("mcp.method.name", "tools/call")
 
-    def _asks(self, event: events.ApprovalAsked | events.PlanProposed, time: int) -> None:
-        self._asked[event.request_id] = time
+    def on_approval_asked(self, event: events.ApprovalAsked) -> None:
+        self._asked[event.request_id] = self._now
 
-    def _decided(self, event: events.ActionDecided, time: int) -> None:
+    def on_plan_proposed(self, event: events.PlanProposed) -> None:
+        self._asked[event.request_id] = self._now
+
+    def on_action_decided(self, event: events.ActionDecided) -> None:
         action, decision = self._actions.get(event.request.id), event.decision
         if action is None:
             return
-        about = self._decision(event.request.id, decision.kind, decision.by, action.span, time)
+        about = self._decision(event.request.id, decision.kind, decision.by, action.span)
         action.span.set_attributes(about)
         if decision.kind == "reject":
-            self._end_action(action, time, "rejected")
+            self._end_action(action, "rejected")
         elif action.asks:
-            action.started = time
+            action.started = self._now
 
-    def _limit_decided(self, event: events.LimitDecided, time: int) -> None:
+    def on_limit_decided(self, event: events.LimitDecided) -> None:
         about = {"kogniterm.limit": event.reached.name, "kogniterm.approval.decision": event.choice}
-        self._agents[""].span.add_event("limit", about, time)
+        self._agents[""].span.add_event("limit", about, self._now)
 
-    def _reviewed(self, event: events.PlanReviewed, time: int) -> None:
-        self._decision(event.request_id, event.kind, event.by, self._agents[""].span, time)
+    def on_plan_reviewed(self, event: events.PlanReviewed) -> None:
+        self._decision(event.request_id, event.kind, event.by, self._agents[""].span)
 
-    def _decision(self, id_: str, kind: str, by: str, outer: Span, time: int) -> dict[str, str]:
+    def _decision(self, id_: str, kind: str, by: str, outer: Span) -> dict[str, str]:
         """Count a decision and make the span of the wait for it, if the user was asked."""
         # In the words of the documentation, and without the number of a lease.
         who = {"person": "user"}.get(by, by.partition(" ")[0])
@@ -344,20 +336,20 @@ class TurnSpans:
         self._counters["kogniterm.approvals"].add(1, about)
         began = self._asked.pop(id_, None)
         if began is not None:
-            self._wait("approval", outer, began, time, about)
+            self._wait("approval", outer, began, about)
         return about
 
-    def _wait(self, name: str, outer: Span, began: int, time: int, about: Found) -> None:
+    def _wait(self, name: str, outer: Span, began: int, about: Found) -> None:
         """Make the span of a wait for the user, whose time is not the agent's."""
-        self._start(name, outer, began, about).end(time)
+        self._start(name, outer, began, about).end(self._now)
         by = {"kogniterm.approval.by": about.get("kogniterm.approval.by")}
-        self._took("kogniterm.approval.wait.duration", began, time, by)
+        self._took("kogniterm.approval.wait.duration", began, by)
 
-    def _command_started(self, event: events.CommandStarted, time: int) -> None:
+    def on_command_started(self, event: events.CommandStarted) -> None:
         if action := self._actions.get(event.request_id):
-            action.started, action.command = time, event.command
+            action.started, action.command = self._now, event.command
 
-    def _command_ended(self, event: events.CommandEnded, time: int) -> None:
+    def on_command_ended(self, event: events.CommandEnded) -> None:
         action, result = self._actions.get(event.request_id), event.result
         if action is None:
             return
@@ -366,7 +358,9 @@ class TurnSpans:
             outcome = "succeeded" if result.exit_code == 0 else "failed"
         began = action.started or action.began
         # The end is reported behind what follows it: other commands, hooks and the journal.
-        ended = min(time, began + int(result.duration * NANO)) if result.duration else time
+        ended = self._now
+        if result.duration:
+            ended = min(ended, began + int(result.duration * NANO))
         about = {
             "kogniterm.command.outcome": outcome,
             "process.exit.code": result.exit_code,
@@ -380,29 +374,25 @@ class TurnSpans:
             _end(self._start("command", action.span, began, about), ended, error)
         self._counters["kogniterm.commands"].add(1, {"kogniterm.command.outcome": outcome})
         action.span.set_attributes(self._fit(about))
-        self._end_action(action, time, error, action.command, result.text)
+        self._end_action(action, error, action.command, result.text)
 
-    def _action_ended(self, event: events.ActionEnded, time: int) -> None:
+    def on_action_ended(self, event: events.ActionEnded) -> None:
         action = self._actions.get(event.request_id)
         if action is None:
             return
         if action.asks and action.started is not None:
-            self._wait("user_input", action.span, action.started, time, {})
+            self._wait("user_input", action.span, action.started, {})
         error = "failed" if event.failed else ""
-        self._end_action(action, time, error, event.arguments, event.observation)
+        self._end_action(action, error, event.arguments, event.observation)
 
-    def _end_action(
-        self, action: _Action, time: int, error: str, given: str = "", result: str = ""
-    ) -> None:
+    def _end_action(self, action: _Action, error: str, given: str = "", result: str = "") -> None:
         self._actions.pop(action.id, None)
         if result:
             texts = {names.TOOL_ARGUMENTS: given, names.TOOL_RESULT: result}
             action.span.set_attributes(self._fit(texts))
-        _end(action.span, time, error)
+        _end(action.span, self._now, error)
         tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": action.tool}
-        self._took(
-            "gen_ai.execute_tool.duration", action.began, time, {**tool, "error.type": error}
-        )
+        self._took("gen_ai.execute_tool.duration", action.began, {**tool, "error.type": error})
 
     # --- spans and numbers ----------------------------------------------------------------------
 
@@ -435,8 +425,8 @@ class TurnSpans:
             if value not in (None, "") and (texts or name not in names.CONTENT)
         }
 
-    def _took(self, name: str, began: int, time: int, about: Found) -> None:
-        self._histograms[name].record(max((time - began) / NANO, 0.0), self._fit(about))
+    def _took(self, name: str, began: int, about: Found) -> None:
+        self._histograms[name].record(max((self._now - began) / NANO, 0.0), self._fit(about))
 
 
 def _end(span: Span, time: int, error: str, *, failed: bool = True) -> None:

@@ -402,14 +402,14 @@ class _Action:
     pending: tuple[ActionRequest, ...] = ()
 
 
-class _Actions:
+class _Actions(events.EventVisitor):
     """The actions of a recipe's nodes: one batch after the other is settled by the runtime."""
 
     def __init__(self, session: LiveSession, io: TurnIO, count: TurnCount) -> None:
         self._session = session
         self._count = count
         self._sink = io.sink
-        self._io = replace(io, sink=self._tell)
+        self._io = replace(io, sink=self)
         self._waiting: list[_Action] = []
         self._next: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -449,14 +449,19 @@ class _Actions:
             self._session.journal.record_update(NodeUpdate(RECIPE_NODE, said, pending=pending))
         self._over = await settle(self._session.services, self._io, self._count, apart=True)
 
-    def _tell(self, event: events.Event) -> None:
-        if isinstance(event, events.ActionProposed):
-            self._calls[event.request.id] = event.request.call_id
-        elif isinstance(event, events.ActionDecided):
-            self._decisions[event.request.call_id] = event.decision
-        elif isinstance(event, events.CommandEnded) and event.request_id in self._calls:
-            self._results[self._calls[event.request_id]] = event.result
+    def __call__(self, event: events.Event) -> None:
+        super().__call__(event)
         self._sink(event)
+
+    def on_action_proposed(self, event: events.ActionProposed) -> None:
+        self._calls[event.request.id] = event.request.call_id
+
+    def on_action_decided(self, event: events.ActionDecided) -> None:
+        self._decisions[event.request.call_id] = event.decision
+
+    def on_command_ended(self, event: events.CommandEnded) -> None:
+        if event.request_id in self._calls:
+            self._results[self._calls[event.request_id]] = event.result
 
     def result(self, call_id: str) -> NodeResult:
         """Return how a settled call ended. Raises `RefusedError` and `BudgetError`."""

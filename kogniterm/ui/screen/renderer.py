@@ -7,7 +7,7 @@ answer, a running command, the plan, the status line) is the live region, drawn 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -37,11 +37,6 @@ _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
 _MAIN_ROWS = 5
 """Rows that the live one of several commands gets at least."""
-
-_AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
-"""Events after which a response was not the last one of its turn."""
-_AFTER_ANSWER = (ev.ModelCalled, ev.ActionDecided, ev.ActionEnded, ev.PlanReviewed, ev.ToolRan)
-"""Events after which no question waits."""
 
 
 class Finished(NamedTuple):
@@ -78,7 +73,7 @@ class _Turn:
         self.usage = Usage()
 
 
-class ScreenSink:
+class ScreenSink(ev.EventVisitor):
     """Call it with every event of `kogniterm.types.events`, on the loop's thread."""
 
     def __init__(
@@ -110,19 +105,7 @@ class ScreenSink:
         self._status = Status(clock)
         self._stream = MarkdownStream()
         self._turn = _Turn()
-        self._handlers = self._table()
         surface.attach(self.live)
-
-    def __call__(self, event: ev.Event) -> None:
-        """Show `event`. An event this version does not know is no error."""
-        handler = self._handlers.get(type(event))
-        if self._attention is not None and isinstance(event, _AFTER_ANSWER):
-            self._attention.waiting(False)
-        if not self.options.answers and isinstance(event, _AFTER_RESPONSE):
-            self._finish_block()
-            self._write_held()
-        if handler is not None:
-            handler(event)
 
     # --- for the rest of the interface ---------------------------------------------------------
 
@@ -187,39 +170,7 @@ class ScreenSink:
 
     # --- events --------------------------------------------------------------------------------
 
-    def _table(self) -> dict[type, Callable[[Any], None]]:
-        return {
-            ev.TurnStarted: self._turn_started,
-            ev.ModelCalled: self._model_called,
-            ev.AnswerDelta: self._answer_delta,
-            ev.ThoughtDelta: self._thought_delta,
-            ev.ModelRetried: self._model_retried,
-            ev.ModelLoading: self._model_loading,
-            ev.ModelAnswered: self._model_answered,
-            ev.BudgetUsed: self._budget_used,
-            ev.PlanReviewed: self._plan_reviewed,
-            ev.PlanChanged: self._plan_changed,
-            ev.ToolRan: self._tool_ran,
-            ev.AgentStarted: self._agent_started,
-            ev.ActionProposed: self._action_proposed,
-            ev.ActionDecided: self._action_decided,
-            ev.CommandStarted: self._command_started,
-            ev.CommandOutput: self._command_output,
-            ev.CommandWaiting: self._command_waiting,
-            ev.CommandDone: self._command_done,
-            ev.KeyboardLent: self._keyboard_lent,
-            ev.CommandEnded: self._command_ended,
-            ev.HostsStarted: self._hosts_started,
-            ev.HostAnswered: self._host_answered,
-            ev.HostsEnded: self._hosts_ended,
-            ev.ActionProgress: self._action_progress,
-            ev.ActionEnded: self._action_ended,
-            ev.Notice: self._notice,
-            ev.JobsLeft: self._jobs_left,
-            ev.TurnEnded: self._turn_ended,
-        }
-
-    def _turn_started(self, event: ev.TurnStarted) -> None:
+    def on_turn_started(self, event: ev.TurnStarted) -> None:
         self._turn = _Turn()
         self.agents.clear()
         self.plan = None
@@ -227,7 +178,9 @@ class ScreenSink:
         self._status.now(_("Thinking"))
         self._set_running(True)
 
-    def _model_called(self, event: ev.ModelCalled) -> None:
+    def on_model_called(self, event: ev.ModelCalled) -> None:
+        self._nothing_is_asked()
+        self._response_was_not_last()
         self._turn.streamed = ""
         if event.purpose == "judge":
             self._status.now(_("Checking the step against its output"))
@@ -240,11 +193,11 @@ class ScreenSink:
             self._status.now(_("Understanding the task") if planning else _("Thinking"))
         self.surface.refresh()
 
-    def _thought_delta(self, event: ev.ThoughtDelta) -> None:
+    def on_thought_delta(self, event: ev.ThoughtDelta) -> None:
         self.thoughts.feed(event.text)
         self.surface.refresh()
 
-    def _answer_delta(self, event: ev.AnswerDelta) -> None:
+    def on_answer_delta(self, event: ev.AnswerDelta) -> None:
         self._end_thoughts()
         self._turn.streamed += event.text
         for source in self._stream.feed(event.text):
@@ -252,10 +205,10 @@ class ScreenSink:
         self._status.activity = _("Writing")
         self.surface.refresh()
 
-    def _model_loading(self, event: ev.ModelLoading) -> None:
+    def on_model_loading(self, event: ev.ModelLoading) -> None:
         self._status.now(_("Thinking") if event.done else _("Loading the local model"))
 
-    def _model_retried(self, event: ev.ModelRetried) -> None:
+    def on_model_retried(self, event: ev.ModelRetried) -> None:
         self._finish_block()
         before, due = self._status.retry, self._clock() + event.wait
         self._status.retry = Retry(event.attempt, event.of, due, event.reason)
@@ -265,21 +218,23 @@ class ScreenSink:
         line.append(again(event.wait, event.attempt, event.of), "muted")
         self.write(line)
 
-    def _model_answered(self, event: ev.ModelAnswered) -> None:
+    def on_model_answered(self, event: ev.ModelAnswered) -> None:
         self._finish_block()
         self._turn.usage = self._turn.usage + event.usage
         self._status.usage = self._turn.usage
         self._status.retry = None
         self.surface.refresh()
 
-    def _budget_used(self, event: ev.BudgetUsed) -> None:
+    def on_budget_used(self, event: ev.BudgetUsed) -> None:
         self._status.budgets = event.budgets
 
-    def _plan_reviewed(self, event: ev.PlanReviewed) -> None:
+    def on_plan_reviewed(self, event: ev.PlanReviewed) -> None:
+        self._nothing_is_asked()
         if event.kind == "reject":
             self.write(plan_panel.refusal(event.by, event.reason, self.painter))
 
-    def _plan_changed(self, event: ev.PlanChanged) -> None:
+    def on_plan_changed(self, event: ev.PlanChanged) -> None:
+        self._response_was_not_last()
         previous, self.plan = self.plan or event.previous, event.plan
         shown, self.plan_shown = self.plan_shown, None
         if shown is not None and plan_panel.same_steps(shown, event.plan):
@@ -291,7 +246,9 @@ class ScreenSink:
                 self.write(line)
         self.surface.refresh()
 
-    def _tool_ran(self, event: ev.ToolRan) -> None:
+    def on_tool_ran(self, event: ev.ToolRan) -> None:
+        self._nothing_is_asked()
+        self._response_was_not_last()
         if event.name in QUIET_TOOLS and not event.failed:
             return
         ended = self.agents.ended(event, self.painter) if event.name == DELEGATE else None
@@ -301,11 +258,13 @@ class ScreenSink:
             ended = self.agents.inside(event.agent, line)
         self.write(ended)
 
-    def _agent_started(self, event: ev.AgentStarted) -> None:
+    def on_agent_started(self, event: ev.AgentStarted) -> None:
+        self._response_was_not_last()
         self._finish_block()
         self.write(self.agents.started(event, self.painter))
 
-    def _action_proposed(self, event: ev.ActionProposed) -> None:
+    def on_action_proposed(self, event: ev.ActionProposed) -> None:
+        self._response_was_not_last()
         self._finish_block()
         self.folders[event.request.id] = event.cwd
         begun = self.agents.proposed(event.request, self.painter)
@@ -326,7 +285,8 @@ class ScreenSink:
         reasons = [Text(f"  {reason}", "muted") for reason in said]
         self.write(Group(line, *reasons))
 
-    def _action_decided(self, event: ev.ActionDecided) -> None:
+    def on_action_decided(self, event: ev.ActionDecided) -> None:
+        self._nothing_is_asked()
         self._status.go_on()
         if event.decision.kind == "reject" and event.decision.by == ev.START_CHECK:
             # An approved command was not started, as it would run something else.
@@ -346,7 +306,7 @@ class ScreenSink:
             reason = Text(f"  {one_line(event.decision.reason)}", "muted")
             self.write(self.agents.inside_action(event.request.id, reason))
 
-    def _command_started(self, event: ev.CommandStarted) -> None:
+    def on_command_started(self, event: ev.CommandStarted) -> None:
         self._finish_block()
         own = not self.running
         self.frames[event.request_id] = CommandFrame(
@@ -362,20 +322,20 @@ class ScreenSink:
             self.surface.animate(self.options.live)
         self.surface.refresh()
 
-    def _command_output(self, event: ev.CommandOutput) -> None:
+    def on_command_output(self, event: ev.CommandOutput) -> None:
         if (frame := self.frames.get(event.request_id)) is not None:
             frame.output.feed(event.data)
             self.surface.refresh()
 
-    def _command_waiting(self, event: ev.CommandWaiting) -> None:
+    def on_command_waiting(self, event: ev.CommandWaiting) -> None:
         if (frame := self.frames.get(event.request_id)) is not None:
             frame.waiting = event.waiting
             self.surface.refresh()
 
-    def _keyboard_lent(self, event: ev.KeyboardLent) -> None:
+    def on_keyboard_lent(self, event: ev.KeyboardLent) -> None:
         self._keyboard = event.request_id
 
-    def _command_done(self, event: ev.CommandDone) -> None:
+    def on_command_done(self, event: ev.CommandDone) -> None:
         """Show that a command has ended whose result is told after those before it."""
         if (frame := self.frames.get(event.request_id)) is not None:
             frame.end(event.exit_code)
@@ -396,7 +356,7 @@ class ScreenSink:
         for drawn in held:
             self.surface.commit(drawn)
 
-    def _command_ended(self, event: ev.CommandEnded) -> None:
+    def on_command_ended(self, event: ev.CommandEnded) -> None:
         result = event.result
         started = self._clock() - result.duration
         frame = self.frames.pop(event.request_id, None)
@@ -419,19 +379,19 @@ class ScreenSink:
         else:
             self.surface.commit(drawn)
 
-    def _hosts_started(self, event: ev.HostsStarted) -> None:
+    def on_hosts_started(self, event: ev.HostsStarted) -> None:
         self._finish_block()
         self._hosts = HostProgress(event.groups)
         self._status.now(self._hosts.text())
         self.surface.refresh()
 
-    def _host_answered(self, event: ev.HostAnswered) -> None:
+    def on_host_answered(self, event: ev.HostAnswered) -> None:
         if self._hosts is not None:
             self._hosts.answered.add(event.answer.host)
             self._status.now(self._hosts.text())
         self.surface.refresh()
 
-    def _hosts_ended(self, event: ev.HostsEnded) -> None:
+    def on_hosts_ended(self, event: ev.HostsEnded) -> None:
         self._hosts = None
         self._status.now(_("Thinking"))
         for part in host_answers(
@@ -439,11 +399,12 @@ class ScreenSink:
         ):
             self.write(self.agents.inside_action(event.request_id, part))
 
-    def _action_progress(self, event: ev.ActionProgress) -> None:
+    def on_action_progress(self, event: ev.ActionProgress) -> None:
         self._status.now(one_line(f"{event.tool}: {event.text}", 100))
         self.surface.refresh()
 
-    def _action_ended(self, event: ev.ActionEnded) -> None:
+    def on_action_ended(self, event: ev.ActionEnded) -> None:
+        self._nothing_is_asked()
         if event.tool == "ask_user" and not event.failed:
             return  # whoever asked has shown question and answer
         if event.tool == RUN_ON_HOSTS:
@@ -458,11 +419,11 @@ class ScreenSink:
             unnamed = change.split("\n", 2)[-1]
             self.write(diff(unnamed, limit=limit, columns=columns))
 
-    def _notice(self, event: ev.Notice) -> None:
+    def on_notice(self, event: ev.Notice) -> None:
         self._finish_block()
         self.notice(event.text, event.level)
 
-    def _jobs_left(self, event: ev.JobsLeft) -> None:
+    def on_jobs_left(self, event: ev.JobsLeft) -> None:
         self._finish_block()
         for text in left_texts(event.programs):
             self.notice(text)
@@ -477,7 +438,7 @@ class ScreenSink:
         row.add_row(Text(sign, style), Text(translate(text), style))
         self.write(Readable(row))
 
-    def _turn_ended(self, event: ev.TurnEnded) -> None:
+    def on_turn_ended(self, event: ev.TurnEnded) -> None:
         self._finish_block()
         answer = event.answer
         self.plan = None
@@ -501,6 +462,16 @@ class ScreenSink:
             self._write_block(text)
 
     # --- pieces --------------------------------------------------------------------------------
+
+    def _nothing_is_asked(self) -> None:
+        if self._attention is not None:
+            self._attention.waiting(False)
+
+    def _response_was_not_last(self) -> None:
+        """Write what is not the answer of the turn, which is printed elsewhere."""
+        if not self.options.answers:
+            self._finish_block()
+            self._write_held()
 
     def _end_thoughts(self) -> None:
         over = self.thoughts.end(self.painter, self._columns())

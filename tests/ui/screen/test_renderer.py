@@ -263,12 +263,6 @@ def test_ascii_where_there_is_no_unicode() -> None:
     assert stream.getvalue().replace("•", "").replace("·", "").isascii()
 
 
-def test_an_event_of_a_newer_version_is_no_error() -> None:
-    sink, stream, _clock = lines()
-    sink(object())
-    assert stream.getvalue() == ""
-
-
 def test_a_long_turn_calls_the_user_a_short_one_does_not() -> None:
     sent: list[str] = []
     clock = Clock()

@@ -162,7 +162,7 @@ class _Server:
         return any(folder.is_relative_to(root) for root in self.roots)
 
 
-class _Task:
+class _Task(events.EventVisitor):
     """One turn at work, and the queue of what its client gets."""
 
     def __init__(self, session: LiveSession, given: UserInput, say: Say, *, asks: bool) -> None:
@@ -177,7 +177,7 @@ class _Task:
         running = session.run(
             given,
             approver=approver,
-            sink=self._take,
+            sink=self,
             ask=self._question if asks else None,
         )
         self._turn = asyncio.ensure_future(running)
@@ -207,9 +207,7 @@ class _Task:
                 failure = self._turn.exception()
                 if failure is None:
                     answer = self._turn.result()
-            left = await asyncio.to_thread(session.end_jobs)
-            if left:
-                self._take(events.JobsLeft(left))
+            await asyncio.to_thread(session.end_jobs)
             await session.finish()
         finally:
             session.close()
@@ -238,20 +236,22 @@ class _Task:
         shown = "\n\n".join(part for part in (text, redact(reason)) if part) or answer.stop
         return Done(data, shown, failed=answer.stop != "done")
 
-    def _take(self, event: events.Event) -> None:
-        """Turn an event into a line for the client; most of them have none."""
-        if isinstance(event, events.CommandStarted):
-            self._tell(f"$ {event.command}")
-        elif isinstance(event, events.CommandEnded):
-            shown = clean(event.result.command)
-            self._commands.append({"command": shown, "exit_code": event.result.exit_code})
-        elif isinstance(event, events.ToolRan):
-            self._tell(event.name)
-        elif isinstance(event, events.PlanChanged):
-            open_steps = [one for one in event.plan.walk() if one.open]
-            self._tell(open_steps[0].what if open_steps else event.plan.goal)
-        elif isinstance(event, events.Notice):
-            self._tell(self._say(event.text))
+    def on_command_started(self, event: events.CommandStarted) -> None:
+        self._tell(f"$ {event.command}")
+
+    def on_command_ended(self, event: events.CommandEnded) -> None:
+        shown = clean(event.result.command)
+        self._commands.append({"command": shown, "exit_code": event.result.exit_code})
+
+    def on_tool_ran(self, event: events.ToolRan) -> None:
+        self._tell(event.name)
+
+    def on_plan_changed(self, event: events.PlanChanged) -> None:
+        open_steps = [one for one in event.plan.walk() if one.open]
+        self._tell(open_steps[0].what if open_steps else event.plan.goal)
+
+    def on_notice(self, event: events.Notice) -> None:
+        self._tell(self._say(event.text))
 
     def _tell(self, text: str) -> None:
         self._found.put_nowait(one_line(redact(text)))
