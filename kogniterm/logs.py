@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from kogniterm.storage.folders import private_folder
 
 MAX_BYTES = 1_000_000
 BACKUPS = 3
-FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+FORMAT = "%(asctime)s %(levelname)s %(process)d %(session)s %(name)s: %(message)s"
+SESSION: ContextVar[str] = ContextVar("session", default="-")
+"""The ID of the session that the lines of this task are about."""
 
 # Libraries that log requests, URLs or whole prompts at INFO and below.
 TAMED = (
@@ -61,6 +64,7 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as it is written; one record cannot look like two."""
+        record.session = SESSION.get()
         return self._redact(super().format(record)).replace("\n", "\n    ")
 
 

@@ -281,6 +281,7 @@ VERB_GROUPS: tuple[VerbGroup, ...] = (
              "Import what you set up for another terminal agent"),
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
         Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),
+        Verb("logs", "kogniterm.cli.verbs.log_lines", "Show the log file, and follow it"),
         Verb("models", "kogniterm.cli.verbs.models", "List models; download or remove a local one"),
         Verb("mcp", "kogniterm.cli.verbs.extensions.mcp",
              "Sign in to MCP servers; be one for other agents"),

@@ -175,6 +175,9 @@ class SessionContext:
                 folder=folder,
             )
             self._shown.update(self._last.lines)
+            for one in self._last.used:
+                score = "-" if one.score is None else f"{one.score:.2f}"
+                log.debug("recalled %s: %s, score=%s", one.label, one.why, score)
         return self._last
 
     def why_not_kept(self, said: str) -> Phrase | None:

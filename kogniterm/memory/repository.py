@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,6 +20,8 @@ from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words
 from kogniterm.storage.database import Row, in_pieces
 from kogniterm.text.language import raw_words, stems_of
+
+log = logging.getLogger(__name__)
 
 _COLUMNS = (
     "id, text, category, project_id, slot, keywords, language, confidence, source, status, "
@@ -273,6 +276,7 @@ class FactRepository:
 
     def _note(self, operation: str, fact_id: int, *, now: float, who: str, project: str) -> None:
         """Add an audit entry: what was done to which fact by whom, without its text."""
+        log.debug("fact m%d: %s by %s", fact_id, operation, who)
         entry = {"project_id": project, "at": now, "operation": operation}
         self.sql.put("memory_audit", {**entry, "fact_id": fact_id, "who": who})
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kogniterm import prompts
+from kogniterm import logs, prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
@@ -141,6 +142,7 @@ class LiveSession:
         """
         if self.services.only_plans or self.modes.in_plan_mode:
             self._require_planning()
+        sink = _logged(self.id, sink)
         sink = self.telemetry.watching(sink) if self.telemetry is not None else sink
         self._warn_of_unknown_price(sink)
         prompts.use(self.prompts)
@@ -321,6 +323,19 @@ class LiveSession:
             self.memory.close()
         self.journal.journal.close()
         self.archive.store.close()
+
+
+def _logged(session_id: str, sink: EventSink) -> EventSink:
+    """Return `sink`, with each event logged first where debug lines are wanted.
+
+    All log lines of this task get the ID of the session.
+    """
+    logs.SESSION.set(session_id)
+    if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
+        return sink
+    from kogniterm.runtime.turn_log import logging_sink
+
+    return logging_sink(sink)
 
 
 def _refused(why: Phrase) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -99,6 +100,7 @@ class Steering:
         return left
 
 
+log = logging.getLogger(__name__)
 SERVER_WAIT = 30.0
 """Seconds for a database server that is away to come back before the turn ends."""
 
@@ -204,6 +206,8 @@ class TurnJournal:
         self._keep_secret_numbers()
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
+        node = body.update.node if isinstance(body, NodeRan) else ""
+        log.debug("record %d: %s %s", self.state.seq, type(body).__name__, node)
         if isinstance(body, NodeRan):
             self.steering.journaled(body.update.agent)
         if not isinstance(body, Compacted | Rewound):

@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --allow-secret --at --batch --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-cost --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
+            case --allow-secret --at --batch --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --lines --list --max-cost --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -n -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/logs' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -40,6 +40,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'logout' -d 'Remove a saved API 
 complete -c kogniterm -n '__kogniterm_at ""' -a 'import' -d 'Import what you set up for another terminal agent'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'doctor' -d 'Check the installation and the settings'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'logs' -d 'Show the log file, and follow it'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'models' -d 'List models; download or remove a local one'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'acp' -d 'Be an agent for an editor, such as Zed'
@@ -782,6 +783,13 @@ complete -c kogniterm -n '__kogniterm_at "/doctor"' -l env-file -r -F -d 'Read s
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -l online -d 'Also connect to each configured provider and database'
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Only this session: ID or its beginning, title, or last'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -s n -l lines -x -d 'How many lines (default: 200)'
+complete -c kogniterm -n '__kogniterm_at "/logs"' -s f -l follow -d 'Show new lines until Ctrl+C'
 complete -c kogniterm -n '__kogniterm_at "/models"' -a 'list' -d 'List the models of your providers and the local ones'
 complete -c kogniterm -n '__kogniterm_at "/models"' -a 'pull' -d 'Download a local model; a partial download is continued'
 complete -c kogniterm -n '__kogniterm_at "/models"' -a 'remove' -d 'Delete a downloaded model'
@@ -998,6 +1006,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'logout' -d 'Remove a saved
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'import' -d 'Import what you set up for another terminal agent'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'doctor' -d 'Check the installation and the settings'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'logs' -d 'Show the log file, and follow it'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'acp' -d 'Be an agent for an editor, such as Zed'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check, migrate and copy the database'

@@ -159,8 +159,10 @@ class Connection:
                     cache=None,
                 ) as client:
                     self._client = client
+                    log.debug("mcp %s connected", self.config.name)
                     ready.set()
                     await self._leave.wait()
+                    log.debug("mcp %s left", self.config.name)
         finally:
             self._client = None
 

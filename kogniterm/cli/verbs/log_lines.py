@@ -1,0 +1,119 @@
+"""`kogniterm logs`: the lines of the log file, of one session or all, and new ones as they come."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from kogniterm.cli.options import (
+    Argument,
+    Example,
+    Subparsers,
+    add_verb,
+    count,
+)
+from kogniterm.cli.verb_helpers import open_sessions, paths_in_use, visible
+from kogniterm.errors import EXIT_DONE
+from kogniterm.logs import BACKUPS
+from kogniterm.ui.locale import _, mark
+
+ARGUMENTS = (
+    Argument("--session", "Only this session: ID or its beginning, title, or last", "SESSION"),
+    Argument("--lines", "How many lines", "N", short="-n", type=count, default=200),
+    Argument("--follow", "Show new lines until Ctrl+C", short="-f"),
+)
+POLL_SECONDS = 0.25
+_HEAD = re.compile(r"[\d-]{10} [\d:,]{12} [A-Z]+ \d+ (?P<session>\S+) ")
+"""The beginning of a record; its further lines are indented."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `logs` with its options."""
+    parser = add_verb(
+        subparsers,
+        "logs",
+        description=mark(
+            "Show the newest lines of the log file. With log_level = debug it has each step of a "
+            "turn."
+        ),
+        examples=(Example("kogniterm logs --follow"), Example("kogniterm logs --session last")),
+    )
+    for one in ARGUMENTS:
+        one.add_to(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the lines; returns the exit status."""
+    file, session = paths_in_use().log_file, ""
+    if args.session:
+        with open_sessions(args) as store:
+            session = store.find(args.session).id
+    opened = _opened(file)
+    stored = "".join(one.read_text("utf-8", "replace") for one in _older(file))
+    stored += opened.read() if opened is not None else ""
+    kept = [*_of_session(stored.splitlines(), session)][-args.lines :]
+    if not kept and not args.follow:
+        sys.stderr.write(_("There are no lines in {file}.").format(file=file) + "\n")
+    _write(kept)
+    if args.follow:
+        _write(_of_session(_new_lines(file, opened), session))
+    return EXIT_DONE
+
+
+def _write(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(visible(line) + "\n")
+        sys.stdout.flush()
+
+
+def _opened(file: Path) -> TextIO | None:
+    try:
+        return file.open(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def _older(file: Path) -> list[Path]:
+    """Return the files that were full, the oldest first."""
+    full = (file.with_name(f"{file.name}.{number}") for number in range(BACKUPS, 0, -1))
+    return [one for one in full if one.exists()]
+
+
+def _of_session(lines: Iterable[str], session: str) -> Iterator[str]:
+    """Yield the lines of records that are about `session`; all of them if it is empty."""
+    wanted = True
+    for line in lines:
+        head = _HEAD.match(line)
+        if head is not None:
+            wanted = session in ("", head["session"])
+        if wanted:
+            yield line
+
+
+def _new_lines(file: Path, opened: TextIO | None) -> Iterator[str]:
+    """Yield what is written behind what was read, also to the file after a full one."""
+    rest = ""
+    while True:
+        # Looked at before it is read: what was written until then is read, and nothing follows.
+        is_full = opened is not None and not _is_at(file, opened)
+        rest += opened.read() if opened is not None else ""
+        *whole, rest = rest.split("\n")
+        yield from whole
+        if is_full or opened is None:
+            opened = _opened(file)
+        if not whole:
+            time.sleep(POLL_SECONDS)
+
+
+def _is_at(file: Path, opened: TextIO) -> bool:
+    """Return whether `file` is the one that is `opened`, or none yet."""
+    try:
+        return os.path.samestat(file.stat(), os.fstat(opened.fileno()))
+    except FileNotFoundError:
+        return True
