@@ -13,8 +13,8 @@ from kogniterm.cli.main import DESCRIPTION, EXAMPLES
 from kogniterm.cli.options import GENERAL, SESSION, Argument
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.help_topics import TOPICS
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.prompt.key_table import Where, table
+from kogniterm.ui.slash_commands import Command
+from kogniterm.ui.words.key_table import Where, table
 
 EXIT_STATUS = (
     ("0", "done, as the model stated or without an open plan"),

@@ -47,7 +47,7 @@ def run(
     from kogniterm.settings.layers import save_setting
     from kogniterm.ui.app import run_repl
     from kogniterm.ui.repl import Wiring
-    from kogniterm.ui.screen_preferences import from_quick
+    from kogniterm.ui.screen.screen_preferences import from_quick
 
     folder = folder_of(args)
     environ = environment()

@@ -36,8 +36,8 @@ from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
-from kogniterm.ui.commands.registry import names_of
 from kogniterm.ui.locale import _, mark, translate
+from kogniterm.ui.slash_commands import names_of
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal

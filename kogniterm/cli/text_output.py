@@ -13,7 +13,7 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.tool_words import (
+from kogniterm.ui.words.tool_words import (
     EDITS,
     QUIET_TOOLS,
     edit_words,
@@ -21,7 +21,7 @@ from kogniterm.ui.tool_words import (
     tool_label,
     tool_words,
 )
-from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
+from kogniterm.ui.words.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kogniterm.ui.controls import Controls
     from kogniterm.ui.front import Front
     from kogniterm.ui.repl import Opened
-    from kogniterm.ui.screen_preferences import Preferences
+    from kogniterm.ui.screen.screen_preferences import Preferences
 
 AUTO = Argument("--auto", "Play by itself; Esc or Ctrl-C ends it")
 SCRIPTS = Path(__file__).with_name("tour_scripts")
@@ -107,7 +107,7 @@ class _Tour:
 
     def _preferences(self) -> Preferences:
         """Return the user's preferences, without what would leave or ring something."""
-        from kogniterm.ui.screen_preferences import from_quick
+        from kogniterm.ui.screen.screen_preferences import from_quick
 
         mine = from_quick(self._first, str(self._workspace), tty=self._terminal)
         mine = replace(mine, history=None, screen_reader=mine.screen_reader or not self._terminal)

@@ -18,18 +18,18 @@ from kogniterm.types import Answer, Phrase
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.user_terminal import (
+from kogniterm.ui.questions.lines import LineQuestions
+from kogniterm.ui.questions.question import ask_what_to_do
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.screen_preferences import from_quick
+from kogniterm.ui.screen.surface import LineSurface, LiveSurface
+from kogniterm.ui.terminal.user_terminal import (
     UserTerminal,
     ask_secret,
     edited,
     run_program,
     typed_before,
 )
-from kogniterm.ui.questions.lines import LineQuestions
-from kogniterm.ui.questions.question import ask_what_to_do
-from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen.surface import LineSurface, LiveSurface
-from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -91,7 +91,7 @@ class UserScreen:
 
     def approver(self, session: LiveSession) -> Approver:
         """Return the approver that asks the user, a line at a time, with their editor."""
-        from kogniterm.ui.questions.approval import AskingApprover
+        from kogniterm.ui.asking_approver import AskingApprover
 
         follow_preferences(session, self._display)
         return AskingApprover(self._questions, session, self._display)

@@ -72,8 +72,8 @@ def agreed(question: str) -> bool:
     """Ask at the terminal; return whether the answer is exactly yes, or its key."""
     import asyncio
 
-    from kogniterm.ui.prompt.user_terminal import typed_before
     from kogniterm.ui.questions.question import Option, chosen
+    from kogniterm.ui.terminal.user_terminal import typed_before
 
     asyncio.run(typed_before(sys.stdin.fileno()))
     sys.stderr.write(question)

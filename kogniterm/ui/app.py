@@ -11,7 +11,7 @@ from kogniterm.ui.controls import Controls
 from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
 from kogniterm.ui.repl import OpenSession, Repl, Wiring
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
 
 
 def run_repl(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kogniterm.types import ActionRequest, Phrase, Plan
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate, use_language
-from kogniterm.ui.screen.surface import Surface, stream_size
-from kogniterm.ui.screen_preferences import (
+from kogniterm.ui.screen.screen_preferences import (
     Background,
     Preferences,
     Theme,
@@ -18,6 +17,7 @@ from kogniterm.ui.screen_preferences import (
     choose_theme,
     editor_command,
 )
+from kogniterm.ui.screen.surface import Surface, stream_size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -228,7 +228,7 @@ def follow_preferences(session: LiveSession, display: Display) -> None:
 def write_drawn(stream: TextIO, rows: Iterable[RenderableType]) -> None:
     """Write what is drawn, as the terminal takes it, or as plain text elsewhere."""
     from kogniterm.settings import environment, quick
-    from kogniterm.ui.screen_preferences import from_quick
+    from kogniterm.ui.screen.screen_preferences import from_quick
 
     painter = Display(from_quick(quick(environment()), "/")).painter
     painter = painter._replace(attributes=painter.attributes and stream.isatty())

@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.ui.locale import _
+from kogniterm.ui.screen.screen_preferences import Theme
 from kogniterm.ui.screen.surface import Surface
-from kogniterm.ui.screen_preferences import Theme
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
     from kogniterm.ui.questions.question import Asker
-    from kogniterm.ui.screen_preferences import Theme
+    from kogniterm.ui.screen.screen_preferences import Theme
 
 
 class Front(Protocol):

@@ -21,7 +21,7 @@ from kogniterm.types import (
     Verdict,
 )
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.key_table import letter
+from kogniterm.ui.words.key_table import letter
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver

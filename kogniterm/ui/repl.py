@@ -26,17 +26,16 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
-from kogniterm.host.named_files import mentions
+from kogniterm.host.named_files import mentions, named_words
 from kogniterm.runtime.extensions.called_input import split_line
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
-from kogniterm.ui.commands.registry import Command, Registry, custom_commands
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.attachments import job_outputs
 from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
 from kogniterm.ui.quiet_moments import QuietMoments
+from kogniterm.ui.slash_commands import Command, Registry, custom_commands
 from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
@@ -45,8 +44,9 @@ if TYPE_CHECKING:
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.use_cases.updates import UpdateWatch
+    from kogniterm.types import Job
+    from kogniterm.ui.asking_approver import AskingApprover
     from kogniterm.ui.guide import Guide
-    from kogniterm.ui.questions.approval import AskingApprover
     from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.set_up import SetUpScreen
 
@@ -233,7 +233,7 @@ class Repl:
 
     def _use(self, opened: Opened) -> None:
         """Take inputs for a session that was opened."""
-        from kogniterm.ui.questions.approval import AskingApprover
+        from kogniterm.ui.asking_approver import AskingApprover
 
         self._session = session = opened.session
         self._updates = opened.updates
@@ -336,8 +336,8 @@ class Repl:
             self.spawn(self.guarded(self._use_quiet_moment()))
 
     async def _run(self, work: Work) -> None:
-        from kogniterm.ui.prompt.user_terminal import ask_secret
         from kogniterm.ui.questions.model_question import ask_user
+        from kogniterm.ui.terminal.user_terminal import ask_secret
 
         session, screen, approver = self.session, self.display.screen, self._approver
         assert screen is not None
@@ -507,7 +507,7 @@ class Repl:
     async def _end_jobs(self) -> None:
         """End what commands left running and is not to stay; say what became of it."""
         if self._session is not None:
-            from kogniterm.ui.turn_words import left_texts
+            from kogniterm.ui.words.turn_words import left_texts
 
             left = await asyncio.to_thread(self._session.end_jobs)
             for text in left_texts(left):
@@ -603,7 +603,7 @@ def next_mode(session: LiveSession) -> ApprovalMode:
 def mode_line(session: LiveSession) -> Phrase:
     """Return the approval mode and what it does."""
     from kogniterm.runtime.questions.approval_facts import MODE_HELP
-    from kogniterm.ui.questions.approval_words import mode_text
+    from kogniterm.ui.words.approval_words import mode_text
 
     mode = session.modes.approval
     name = mode_text(mode, sandboxed=session.policy.sandboxed)
@@ -614,7 +614,7 @@ def mode_line(session: LiveSession) -> Phrase:
 
 
 def _mode_note(session: LiveSession) -> str:
-    from kogniterm.ui.questions.approval_words import MODE_NOTES, mode_text
+    from kogniterm.ui.words.approval_words import MODE_NOTES, mode_text
 
     mode = session.modes.approval
     name = mode_text(mode, sandboxed=session.policy.sandboxed)
@@ -628,3 +628,18 @@ def _how_approval_works(session: LiveSession) -> Phrase:
             "Each command waits for your approval. Press y to approve, n to reject, x to explain."
         )
     return Phrase("{mode} Shift-Tab or /mode changes it.", {"mode": mode_line(session)})
+
+
+JOBS = "jobs"
+JOB = "job:"
+"""The words behind @ for the outputs of all jobs, and before the ID of one."""
+
+
+def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
+    """Return the outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
+    words = set(named_words(line))
+    return tuple(
+        job.output_path
+        for job in jobs
+        if job.output_path and (JOBS in words or f"{JOB}{job.id}" in words)
+    )

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.user_terminal import (
+from kogniterm.ui.questions.list_question import Item, ListQuestion
+from kogniterm.ui.terminal.user_terminal import (
     hidden_line,
     run_program,
     run_stoppable,
     unless_stopped,
 )
-from kogniterm.ui.questions.list_question import Item, ListQuestion
 
 if TYPE_CHECKING:
     from kogniterm.models.catalog import Provider

@@ -16,7 +16,7 @@ from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.types import UserInput
 from kogniterm.types.events import ActionProgress, Notice
-from kogniterm.ui.commands.registry import prompt_commands
+from kogniterm.ui.slash_commands import prompt_commands
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge

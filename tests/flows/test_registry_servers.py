@@ -10,7 +10,7 @@ from typing import Any
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import UserInput
 from kogniterm.types.events import ActionProgress
-from kogniterm.ui.commands.registry import prompt_commands
+from kogniterm.ui.slash_commands import prompt_commands
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.support.programs import needs
 from tests.support.registry_packages import GIT_SERVER, SERVERS, node_modules, python_programs

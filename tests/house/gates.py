@@ -43,6 +43,13 @@ LAYERS = (
 )
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
+FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
+           ("words",), ("locale",)),
+}  # fmt: skip
+"""The folders of a package, and modules beside them, from top to bottom; "" are all other modules
+beside them. Imports point down, and folders in one row do not know each other."""
+
 AGENT_MAY_NOT_REACH = (
     "kogniterm.execution",
     "kogniterm.approval",
@@ -194,6 +201,24 @@ def layers(tree: Tree) -> list[str]:
             left, right = _layer(own), _layer(other)
             if right < left or (left == right and own in (*ROOMS, *FACES)):
                 found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
+    return found
+
+
+def folder_layers(tree: Tree) -> list[str]:
+    """Return imports between the folders of one package that do not point down (rule 2)."""
+    found = []
+    for module in tree:
+        package = _part(module.name)
+        rows = FOLDERS.get(package, ())
+        known = {name for row in rows for name in row}
+        for item in module.imports if rows else ():
+            home = tree.home(item.target)
+            if home is None or _part(home) != package:
+                continue
+            names = (one.split(".")[2:3] for one in (module.name, home))
+            own, other = (name[0] if name and name[0] in known else "" for name in names)
+            if own != other and _row(rows, own) >= _row(rows, other):
+                found.append(f"{module.at(item.line)}: {own or package} may not import {other}")
     return found
 
 
@@ -517,6 +542,7 @@ def complexity(function: ast.AST) -> int:
 
 ALL = (
     layers,
+    folder_layers,
     unknown_parts,
     agent_cannot_act,
     pure_parts,
@@ -548,6 +574,10 @@ def _part(name: str) -> str:
 
 def _layer(part: str) -> int:
     return next((i for i, layer in enumerate(LAYERS) if part in layer), len(LAYERS))
+
+
+def _row(rows: tuple[tuple[str, ...], ...], name: str) -> int:
+    return next(number for number, row in enumerate(rows) if name in row)
 
 
 def _outside(tree: Tree, owners: tuple[str, ...]) -> Iterator[Module]:

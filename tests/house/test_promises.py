@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.prompt.key_table import KEYS
+from kogniterm.ui.words.key_table import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECIFICATION = ROOT / "docs" / "specification.md"

@@ -16,8 +16,8 @@ import pytest
 
 from kogniterm.cli.main import main
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.prompt import user_terminal
 from kogniterm.ui.questions.answer_keys import KeyTimes
+from kogniterm.ui.terminal import user_terminal
 
 
 class Screen(io.StringIO):

@@ -41,7 +41,7 @@ from kogniterm.types import (
 )
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
+from kogniterm.ui.screen.screen_preferences import choose_theme
 
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 """A painter of plain text."""

@@ -17,10 +17,9 @@ from kogniterm.ui.app import build_repl
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.prompt.terminal_front import TerminalFront
-from kogniterm.ui.prompt.terminal_io import HeldOutput
-from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.repl import Opened, Repl, Wiring
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import KeyTimes, Preferences
+from kogniterm.ui.terminal.terminal_io import HeldOutput
 from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
 

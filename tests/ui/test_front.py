@@ -6,7 +6,7 @@ import pytest
 
 from kogniterm.text.visible import without_style
 from kogniterm.ui.front import banner
-from kogniterm.ui.screen_preferences import (
+from kogniterm.ui.screen.screen_preferences import (
     choose_theme,
 )
 

@@ -13,7 +13,7 @@ from prompt_toolkit.input.base import PipeInput
 from kogniterm.types import LeftRunning, Phrase, UserInput
 from kogniterm.types import events as ev
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
 from tests.ui.face import PlayedSession
 from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, live_repl
 

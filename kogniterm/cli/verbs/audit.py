@@ -33,7 +33,7 @@ from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.questions.approval_words import (
+from kogniterm.ui.words.approval_words import (
     decider_text,
     decision_text,
     label_text,
@@ -203,7 +203,7 @@ def _plain(entry: AuditEntry) -> dict[str, object]:
 def _story(entry: AuditEntry) -> list[str]:
     """Return a few lines to read from top to bottom."""
     from kogniterm.text.visible import render
-    from kogniterm.ui.tool_words import tool_label
+    from kogniterm.ui.words.tool_words import tool_label
 
     shown = render(entry.command or entry.proposed)
     lines = [

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, *, history: History | None = None) -> int:
 
 def _traced(entry: RuleTrace) -> str:
     """Return a line of a verdict's trace; one that did not match decided nothing."""
-    from kogniterm.ui.questions.approval_words import decision_text, origin_text
+    from kogniterm.ui.words.approval_words import decision_text, origin_text
 
     decided = f"=> [{decision_text(entry.decision)}] " if entry.matched else "   "
     origin, reason = origin_text(entry.origin), translate(entry.reason)
@@ -105,7 +105,7 @@ def _traced(entry: RuleTrace) -> str:
 def _check(args: argparse.Namespace, _history: History) -> Report:
     """Explain the verdict on a command, rule by rule."""
     from kogniterm.approval import render, warnings
-    from kogniterm.ui.questions.approval_words import (
+    from kogniterm.ui.words.approval_words import (
         decision_text,
         effect_text,
         label_text,
@@ -154,7 +154,7 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
 
 def _test(args: argparse.Namespace, history: History) -> Report:
     from kogniterm.approval import render
-    from kogniterm.ui.questions.approval_words import decision_text
+    from kogniterm.ui.words.approval_words import decision_text
 
     own = _own_rules(args)
 
@@ -209,7 +209,7 @@ def _store() -> PermissionStore:
 
 def _permissions(args: argparse.Namespace, _history: History) -> Report:
     """List the permissions of all projects."""
-    from kogniterm.ui.questions.approval_words import use_text
+    from kogniterm.ui.words.approval_words import use_text
 
     store = _store()
     found, uses = store.permissions(), store.last_uses()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.slash_commands import Command
 
 
 class Detail(NamedTuple):

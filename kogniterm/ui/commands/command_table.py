@@ -17,9 +17,9 @@ from kogniterm.ui.commands import (
     workspace,
 )
 from kogniterm.ui.commands.extensions import agents, hooks, import_agent, mcp, skills
-from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
-from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
+from kogniterm.ui.screen.screen_preferences import KEYS, THEMES, THOUGHTS
+from kogniterm.ui.slash_commands import Command
 
 COMMANDS = (
     Command("help", Phrase("list the commands, or explain one"), general.show_help, "[NAME]",

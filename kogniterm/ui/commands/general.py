@@ -12,10 +12,10 @@ from kogniterm.types import APPROVAL_MODES, MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.commands import command_details, help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, language, translate
-from kogniterm.ui.prompt.key_table import Where
-from kogniterm.ui.prompt.key_table import table as key_table
 from kogniterm.ui.repl import Repl, mode_line
-from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
+from kogniterm.ui.screen.screen_preferences import KEYS, THEMES, THOUGHTS
+from kogniterm.ui.words.key_table import Where
+from kogniterm.ui.words.key_table import table as key_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -135,7 +135,7 @@ def show_keys(repl: Repl, argument: str) -> None:
 
 def mode(repl: Repl, argument: str) -> None:
     """Run /mode [ask|accept-edits|auto|plan|allow-reads|ask-reads]."""
-    from kogniterm.ui.questions.approval import allow_reads
+    from kogniterm.ui.asking_approver import allow_reads
 
     session = repl.session
     if argument in READS:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, language, translate
-from kogniterm.ui.prompt.key_table import Where, table
+from kogniterm.ui.words.key_table import Where, table
 
 Row = tuple[str, Phrase]
 

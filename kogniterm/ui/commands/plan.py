@@ -9,9 +9,9 @@ from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
 from kogniterm.ui.commands.registry import first_word, one_of
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.key_table import DISCARD, FIX
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
+from kogniterm.ui.words.key_table import DISCARD, FIX
 
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)

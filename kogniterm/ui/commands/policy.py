@@ -11,9 +11,9 @@ from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, table
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.approval_words import source_text, use_text
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
+from kogniterm.ui.words.approval_words import source_text, use_text
 
 if TYPE_CHECKING:
     from kogniterm.sessions.records import Judged
@@ -54,7 +54,7 @@ def permissions(repl: Repl, argument: str) -> None:
 
 async def secret(repl: Repl, argument: str) -> None:
     """Run /secret [NAME|list]."""
-    from kogniterm.ui.prompt.user_terminal import ask_secret
+    from kogniterm.ui.terminal.user_terminal import ask_secret
 
     given = repl.session.journal.given
     if argument == "list":

@@ -169,7 +169,7 @@ def effect_words(effect: str) -> str:
 
 def _rule(rule: Rule) -> str:
     """Return a rule about a tool: its decision, what narrows it, its reason and its place."""
-    from kogniterm.ui.questions.approval_words import decision_text
+    from kogniterm.ui.words.approval_words import decision_text
 
     narrowed = [
         *(f"program {name}" for name in rule.programs),

@@ -33,7 +33,7 @@ from prompt_toolkit.styles import DynamicStyle
 from kogniterm.ui.prompt.bindings import prompt_bindings
 from kogniterm.ui.prompt.layout import prompt_layout
 from kogniterm.ui.prompt.prompt import Prompt
-from kogniterm.ui.screen_preferences import Narrowing
+from kogniterm.ui.screen.screen_preferences import Narrowing
 
 SETTLED_SECONDS = 0.3
 """Seconds for which a size must last: tmux passes on the sizes of a drag every 0.25 s."""

@@ -15,19 +15,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kogniterm.errors import UsageError
-from kogniterm.host.named_files import named_words
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.storage.folders import named
 from kogniterm.types.images import read_header
 from kogniterm.ui.locale import plural
-
-if TYPE_CHECKING:
-    from kogniterm.types import Job
-
 
 LARGE_LINES = 12
 LARGE_CHARACTERS = 1200
@@ -179,17 +173,3 @@ def _output(command: Sequence[str]) -> bytes:
     except (OSError, subprocess.TimeoutExpired):
         return b""
     return done.stdout if done.returncode == 0 else b""
-
-
-JOBS = "jobs"
-JOB = "job:"
-
-
-def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
-    """Return the outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
-    words = set(named_words(line))
-    return tuple(
-        job.output_path
-        for job in jobs
-        if job.output_path and (JOBS in words or f"{JOB}{job.id}" in words)
-    )

@@ -15,8 +15,8 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search
 
 from kogniterm.ui.prompt.attachments import image_mentions
-from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS, sequences
 from kogniterm.ui.prompt.prompt import Prompt
+from kogniterm.ui.words.key_table import BUILT_IN, KEYS, sequences
 
 Handler = Callable[[KeyPressEvent], None]
 NAVIGATION = ("up", "down", "left", "right", "pageup", "pagedown")

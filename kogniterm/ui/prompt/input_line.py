@@ -32,10 +32,10 @@ from kogniterm.errors import KognitermError
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import translate
-from kogniterm.ui.prompt.attachments import JOB, JOBS, Pastes
+from kogniterm.ui.prompt.attachments import Pastes
 from kogniterm.ui.prompt.file_completion import RankedFiles
-from kogniterm.ui.repl import Repl
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.repl import JOB, JOBS, Repl
+from kogniterm.ui.screen.screen_preferences import Preferences
 
 KEPT = 5000
 LONGEST = 8000

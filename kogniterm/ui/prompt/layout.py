@@ -32,9 +32,9 @@ from kogniterm.text.shorten import one_line
 from kogniterm.types import ApprovalMode
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
-from kogniterm.ui.questions.approval_words import mode_text
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.screen.surface import cells
+from kogniterm.ui.words.approval_words import mode_text
 
 MENU_ROWS = 7
 INPUT_ROWS = 10

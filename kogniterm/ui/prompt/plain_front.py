@@ -20,19 +20,19 @@ from kogniterm.runtime.extensions.called_input import is_slash_command
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.user_terminal import (
+from kogniterm.ui.screen.surface import LineSurface, discard_output
+from kogniterm.ui.terminal.user_terminal import (
     Lending,
     edited,
     run_program,
     typed_before,
 )
-from kogniterm.ui.screen.surface import LineSurface, discard_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
     from kogniterm.ui.questions.lines import LineQuestions
     from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.screen_preferences import Theme
+    from kogniterm.ui.screen.screen_preferences import Theme
 
 CHUNK = 65536
 MOST_SHOWN = 400_000

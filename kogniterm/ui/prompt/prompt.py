@@ -22,12 +22,12 @@ from kogniterm.ui.controls import Controls
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.attachments import ClipboardImages
 from kogniterm.ui.prompt.input_line import InputLine
-from kogniterm.ui.prompt.key_table import ANSWER_WORDS, NO_WORDS
-from kogniterm.ui.prompt.terminal_io import HeldOutput
 from kogniterm.ui.questions.answer_keys import AnswerKeys
 from kogniterm.ui.questions.panel import Line, QuestionPanel
+from kogniterm.ui.screen.screen_preferences import Theme, prompt_style
 from kogniterm.ui.screen.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
-from kogniterm.ui.screen_preferences import Theme, prompt_style
+from kogniterm.ui.terminal.terminal_io import HeldOutput
+from kogniterm.ui.words.key_table import ANSWER_WORDS, NO_WORDS
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyProcessor

@@ -25,18 +25,18 @@ from kogniterm.ui.prompt.application import open_application
 from kogniterm.ui.prompt.file_completion import FileIndex
 from kogniterm.ui.prompt.input_line import LineCompleter
 from kogniterm.ui.prompt.prompt import Prompt
-from kogniterm.ui.prompt.terminal_io import (
+from kogniterm.ui.terminal.terminal_io import (
     ASK_BACKGROUND,
     AnswerFilter,
     FilteredInput,
     make_output,
     worth_asking,
 )
-from kogniterm.ui.prompt.user_terminal import Lending, edited, run_program
+from kogniterm.ui.terminal.user_terminal import Lending, edited, run_program
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
-    from kogniterm.ui.screen_preferences import Theme
+    from kogniterm.ui.screen.screen_preferences import Theme
 
 COPY_BYTES = 256 * 1024
 ON_ITS_WAY_SECONDS = 0.05

@@ -10,26 +10,10 @@ input line. Nothing here knows a terminal; time comes from the clock that is pas
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from kogniterm.ui.screen.screen_preferences import KEY_TIMES, KeyTimes
 
 NEVER = float("-inf")
-
-
-class KeyTimes(NamedTuple):
-    """The times of the rule, in seconds, in the order of its sentences.
-
-    A key that answers is followed by Enter no sooner than `enter`: a paste is faster. A keyboard
-    begins within `repeat` to repeat a key that is held down.
-    """
-
-    typing: float = 0.5
-    early: float = 0.3
-    alone: float = 0.35
-    enter: float = 0.03
-    repeat: float = 0.75
-
-
-KEY_TIMES = KeyTimes()
 
 
 class AnswerKeys:

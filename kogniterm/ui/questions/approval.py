@@ -6,36 +6,25 @@ visible. `Document.must_see` is the line that has to have been on the screen bef
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from kogniterm.approval import Offer
-from kogniterm.errors import KognitermError
 from kogniterm.execution.hosts.answer_groups import host_groups
-from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render, render_line
-from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict
 from kogniterm.types.events import BY_USER
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter, paging
-from kogniterm.ui.questions.approval_words import (
-    decision_text,
-    label_text,
-    origin_text,
-)
-from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import (
     Answered,
-    Asker,
     Document,
     Entry,
     Question,
@@ -46,12 +35,16 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.tool_words import edit_words
+from kogniterm.ui.words.approval_words import (
+    decision_text,
+    label_text,
+    origin_text,
+)
+from kogniterm.ui.words.key_table import YES_WORDS, action_of, actions, letter, paging
+from kogniterm.ui.words.tool_words import edit_words
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_journal import TurnJournal
-    from kogniterm.ui.display import Display
+    pass
 
 ApprovalPage = Literal[
     "choose", "reason", "edit", "confirm", "allow_session", "allow_project", "allow_reads"
@@ -547,122 +540,3 @@ class ApprovalQuestion(Question[Approval]):
     def ended(self) -> Approval:
         """Reject: silence approves nothing."""
         return Approval(self.subject.decision("reject", _("the input ended without an answer")))
-
-
-def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
-    """Return the subject with its secrets replaced; None where it has none to be shown."""
-    request = subject.request
-    shown = replace(journal.shown(request), digest=request.digest)
-    if shown == replace(request, arguments=dict(request.arguments)):
-        return None
-    report, verdict = journal.shown_judgement(subject.report, subject.verdict)
-    return replace(
-        subject,
-        request=shown,
-        report=report,
-        verdict=verdict,
-        original=None if subject.original is None else journal.redact_command(subject.original),
-    )
-
-
-def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> None:
-    """Ask no more, or again, about commands that only read; saved as a setting where possible."""
-    from kogniterm.settings.layers import save_setting
-
-    policy, file = session.policy, session.archive.paths.config_file
-    policy.circumstances = replace(policy.circumstances, safe_unasked=allowed)
-    try:
-        save_setting(file, "allow_reads", allowed)
-    except KognitermError as error:
-        display.say(error.text)
-        return
-    values = {"value": "true" if allowed else "false", "file": file}
-    display.say(Phrase("Setting allow_reads = {value} saved in {file}.", values))
-
-
-class AskingApprover:
-    """Implements `protocols.Approver` for a session, one action request at a time."""
-
-    def __init__(self, asker: Asker, session: LiveSession, display: Display) -> None:
-        self._asker = asker
-        self._session = session
-        self._display = display
-        self._lock = asyncio.Lock()
-        self._edited: dict[str, str] = {}
-
-    async def decide(
-        self, request: ActionRequest, report: RiskReport, verdict: Verdict
-    ) -> Decision:
-        """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
-        from kogniterm.runtime.services.memory_service import preference_of
-
-        async with self._lock:
-            session, cwd = self._session, self._session.executor.cwd
-            offers = session.policy.offers(request, report, cwd)
-            explain = preference_of(session.memory, "explain_commands")
-            subject = Subject(
-                request,
-                report,
-                verdict,
-                cwd=self._display.folder_of(request) or session.folder,
-                # Looked up once: the question is drawn several times a second while it waits.
-                preview=session.undo.preview(request, report),
-                offers=offers,
-                lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
-                original=self._edited.pop(request.id, None),
-                with_purpose=explain is not False,
-            )
-            masked = _masked(subject, session.journal)
-            question = ApprovalQuestion(subject, masked, explained=explain is True)
-            answer = await self._asker.ask(question)
-            if answer.reads:
-                allow_reads(self._session, self._display, allowed=True)
-            if answer.offer is not None:
-                self._grant(report, answer.offer, always=answer.always)
-            if answer.decision.kind == "edit":
-                self._edited[request.id] = request.command
-            return answer.decision
-
-    def judged_again(self, question: Question[Any]) -> Question[Any]:
-        """Return the open question as the approval mode in use now judges it."""
-        from kogniterm.runtime.session_plans import may_grant
-
-        if isinstance(question, PlanQuestion):
-            asks = may_grant(self._session.modes, sandboxed=self._session.policy.sandboxed)
-            return question.in_mode(asks=asks)
-        if not isinstance(question, ApprovalQuestion):
-            return question
-        subject = question.subject
-        judged = self._session.gate.judge_again(subject.request, subject.verdict)
-        subject = replace(subject, report=judged.report, verdict=judged.verdict)
-        page = question.page if question.page in ("reason", "edit") else "choose"
-        masked = _masked(subject, self._session.journal)
-        return replace(question, subject=subject, masked=masked, page=page, note="")
-
-    def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
-        """Grant a permission; the approval holds although it cannot be saved."""
-        if not always:
-            self._session.grant(report, offer)
-            return
-        try:
-            permission = self._session.save_permission(report, offer)
-        except KognitermError as error:
-            self._display.say(error.text)
-            return
-        file = self._session.archive.paths.permissions_file
-        values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
-        self._display.say(
-            Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)
-        )
-
-    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
-        """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
-        from kogniterm.runtime.session_plans import plannable_tools
-
-        context = self._session.context
-        draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
-        question = PlanQuestion(draft, editable=self._asker.can_edit)
-        review: PlanReview = await self._asker.ask(self.judged_again(question))
-        if self._asker.stays:
-            self._display.plan_shown(review.plan)
-        return review

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import ANSWER_WORDS
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -27,6 +26,7 @@ from kogniterm.ui.questions.question import (
     Value,
 )
 from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.words.key_table import ANSWER_WORDS
 
 
 class Lines(Protocol):

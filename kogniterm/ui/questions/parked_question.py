@@ -23,10 +23,10 @@ from kogniterm.text.visible import render, render_line
 from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 from kogniterm.ui.locale import _, age, translate
 from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject
-from kogniterm.ui.questions.approval_words import effect_text
 from kogniterm.ui.questions.model_question import ask_user
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Asker, ask_what_to_do
+from kogniterm.ui.words.approval_words import effect_text, kind_text
 
 if TYPE_CHECKING:
     from kogniterm.runtime.unattended.stored_answers import Waiting
@@ -122,17 +122,6 @@ def _body(question: ParkedQuestion) -> list[str]:
         lines += [f"- {render_line(one)}" for one in question.answers]
     more = len(lines) - _LINES
     return lines if more <= 0 else [*lines[:_LINES], _("({count} more lines)").format(count=more)]
-
-
-def kind_text(question: ParkedQuestion) -> str:
-    """Return what kind of question it is, in words."""
-    dangerous = question.report is not None and question.report.label == "dangerous"
-    return {
-        "action": _("dangerous command") if dangerous else _("approval"),
-        "plan": _("plan"),
-        "question": _("question"),
-        "unknown": _("outcome unknown"),
-    }[question.kind]
 
 
 def effect_lines(question: ParkedQuestion) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.key_table import ANSWER_WORDS
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -22,6 +21,7 @@ from kogniterm.ui.questions.question import (
     Step,
     by_key,
 )
+from kogniterm.ui.words.key_table import ANSWER_WORDS
 
 if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter

@@ -21,7 +21,6 @@ from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter, paging
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -35,6 +34,7 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen import plan_panel
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.words.key_table import DISCARD, FIX, action_of, actions, letter, paging
 
 MOVE = "m"
 ROWS_TO_TELL = 5

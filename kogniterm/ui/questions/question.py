@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.key_table import KEYS, WORDS, letter
+from kogniterm.ui.words.key_table import KEYS, WORDS, letter
 
 if TYPE_CHECKING:
     from typing import Self, TypeAlias

@@ -13,10 +13,10 @@ from kogniterm.text.language import fold_case
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render_line
 from kogniterm.ui.locale import _, age, plural
-from kogniterm.ui.questions.approval_words import effect_text
 from kogniterm.ui.questions.filtered_list import GAP, FilteredList, in_one
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document, Option, Step
 from kogniterm.ui.screen.surface import cells
+from kogniterm.ui.words.approval_words import effect_text
 
 if TYPE_CHECKING:
     from rich.text import Text

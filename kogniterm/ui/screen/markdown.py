@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kogniterm.text.visible import clean
 from kogniterm.ui.screen.paint import PROSE_COLUMNS, Painter, Readable
-from kogniterm.ui.screen_preferences import Theme
+from kogniterm.ui.screen.screen_preferences import Theme
 
 _LIGHT: Mapping[str, str] = {
     "Comment": "italic bright_black",

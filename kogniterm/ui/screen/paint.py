@@ -18,7 +18,7 @@ from rich.theme import Theme as RichTheme
 
 from kogniterm.text.visible import clean
 from kogniterm.ui.locale import plural
-from kogniterm.ui.screen_preferences import ROLES, Theme
+from kogniterm.ui.screen.screen_preferences import ROLES, Theme
 
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)(?= *$)", re.MULTILINE)
 _MARKDOWN = {

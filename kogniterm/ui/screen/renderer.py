@@ -18,20 +18,20 @@ from kogniterm.text.visible import render
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.diffs import diff
 from kogniterm.ui.screen.host_lines import HostProgress, host_answers
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
+from kogniterm.ui.screen.screen_preferences import ThoughtsName
 from kogniterm.ui.screen.status_line import Retry, Status
 from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.thoughts import Thoughts
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
-from kogniterm.ui.screen_preferences import ThoughtsName
-from kogniterm.ui.tool_words import QUIET_TOOLS
-from kogniterm.ui.turn_words import again, left_texts
+from kogniterm.ui.words.approval_words import refused_text
+from kogniterm.ui.words.tool_words import QUIET_TOOLS
+from kogniterm.ui.words.turn_words import again, left_texts
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8

@@ -19,7 +19,7 @@ from typing import Protocol, TextIO
 
 from kogniterm.text.shorten import one_line
 from kogniterm.ui.locale import _
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
 
 FRAME_SECONDS = 0.06
 TICK_SECONDS = 0.125

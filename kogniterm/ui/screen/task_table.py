@@ -22,7 +22,7 @@ from kogniterm.types.queue_values import (
     TaskState,
 )
 from kogniterm.ui.locale import _, age, amount, duration, tokens, translate
-from kogniterm.ui.questions.parked_question import kind_text
+from kogniterm.ui.words.approval_words import kind_text
 
 STYLES: dict[TaskState, str] = {
     "queued": "muted",

@@ -10,7 +10,7 @@ from kogniterm.text.visible import without_style
 from kogniterm.ui.locale import _, duration
 from kogniterm.ui.screen.markdown import markdown_lines
 from kogniterm.ui.screen.paint import PROSE_COLUMNS, Painter
-from kogniterm.ui.screen_preferences import ThoughtsName
+from kogniterm.ui.screen.screen_preferences import ThoughtsName
 
 LIVE_ROWS = 4
 """Rows of folded thoughts that show while the model thinks."""

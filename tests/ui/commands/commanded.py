@@ -13,14 +13,14 @@ from kogniterm.runtime.extensions.called_input import split_line
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Registry, custom_commands
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.questions.session_list import SessionRow
 from kogniterm.ui.repl import Wiring
+from kogniterm.ui.screen.screen_preferences import Preferences
 from kogniterm.ui.screen.surface import LineSurface
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.slash_commands import Registry, custom_commands
 
 
 class Told(Display):

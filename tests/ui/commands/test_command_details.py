@@ -5,7 +5,7 @@ from __future__ import annotations
 from kogniterm.runtime.extensions.called_input import split_line
 from kogniterm.ui.commands.command_details import DETAILS, GROUPS, OTHERS, grouped
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.slash_commands import Command
 
 
 def test_every_command_stands_in_one_group_and_has_an_example() -> None:

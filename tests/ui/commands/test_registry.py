@@ -8,11 +8,8 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.called_input import is_slash_command, split_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import (
-    Command,
-    Explained,
-    Registry,
-)
+from kogniterm.ui.commands.registry import Explained
+from kogniterm.ui.slash_commands import Command, Registry
 from tests.ui.face import PLAIN
 
 

@@ -16,8 +16,8 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Decision
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import custom_commands
 from kogniterm.ui.commands.sessions import resume_choices
+from kogniterm.ui.slash_commands import custom_commands
 from tests.flows.conftest import MakeFlow, make_flow, yes
 from tests.support.language import in_spanish
 from tests.ui.commands.commanded import Commanded

@@ -14,7 +14,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from kogniterm.settings.quick_settings import quick
 from kogniterm.ui.prompt.application import ResizableApplication
-from kogniterm.ui.screen_preferences import Narrowing
+from kogniterm.ui.screen.screen_preferences import Narrowing
 
 ROWS = ["x" * 39, "y" * 25, "z" * 5, "> "]
 

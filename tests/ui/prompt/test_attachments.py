@@ -17,8 +17,8 @@ from kogniterm.ui.prompt.attachments import (
     ClipboardImages,
     Pastes,
     image_mentions,
-    job_outputs,
 )
+from kogniterm.ui.repl import job_outputs
 from tests.support.images import png
 from tests.support.ordinary import ordinary
 from tests.ui.face import PlayedSession

@@ -10,9 +10,9 @@ from prompt_toolkit.document import Document
 
 from kogniterm.types import Job
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Registry
 from kogniterm.ui.prompt.file_completion import RankedFiles
 from kogniterm.ui.prompt.input_line import KEPT, LineCompleter, PrivateHistory
+from kogniterm.ui.slash_commands import Registry
 from tests.ui.face import PlayedSession, nothing
 
 

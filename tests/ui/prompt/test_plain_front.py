@@ -11,9 +11,9 @@ from typing import Any
 
 from kogniterm.ui.app import build_repl
 from kogniterm.ui.prompt.plain_front import PlainFront
-from kogniterm.ui.prompt.user_terminal import Lending
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
+from kogniterm.ui.terminal.user_terminal import Lending
 from tests.ui.face import Play, PlayedSession, ask
 from tests.ui.live import PATIENCE_SECONDS, until
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kogniterm.ui.prompt import prompt
-from kogniterm.ui.screen_preferences import choose_theme
+from kogniterm.ui.screen.screen_preferences import choose_theme
 
 
 class CountingApplication:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kogniterm.ui.questions.answer_keys import KEY_TIMES, AnswerKeys
+from kogniterm.ui.questions.answer_keys import AnswerKeys
+from kogniterm.ui.screen.screen_preferences import KEY_TIMES
 
 OPTIONS = "ynexls1a"
 TEXT = "why do you want this? yes s1"

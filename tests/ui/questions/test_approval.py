@@ -15,15 +15,15 @@ from kogniterm.approval.policy.leases import Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.types import ActionRequest, Decision, Effect, Phrase, RiskReport, RuleTrace, Verdict
+from kogniterm.ui.asking_approver import AskingApprover
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
-from kogniterm.ui.prompt.key_table import letter
-from kogniterm.ui.questions.answer_keys import KeyTimes
-from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Subject
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import KeyTimes, Preferences
+from kogniterm.ui.words.key_table import letter
 from tests.support.language import in_spanish
 from tests.ui.face import ASK, PLAIN, PlayedSession, PlayedUndo, ask, nothing, report, request
 from tests.ui.live import AT_ONCE, Live, live_repl

@@ -8,7 +8,7 @@ from kogniterm.ui.locale import use_language
 from kogniterm.ui.questions.panel import Line, QuestionPanel
 from kogniterm.ui.questions.question import ChoiceQuestion, Option
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import (
+from kogniterm.ui.screen.screen_preferences import (
     choose_theme,
 )
 

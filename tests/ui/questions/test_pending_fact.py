@@ -9,7 +9,7 @@ from kogniterm.types import Phrase
 from kogniterm.ui.questions.pending_fact import PendingAnswer, PendingFactQuestion
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
+from kogniterm.ui.screen.screen_preferences import choose_theme
 
 QUESTION = PendingFactQuestion("m7", "the budget is 1000 €\n\x1b[31m", Phrase("you said so"))
 PAINTER = Painter(choose_theme("plain", color=False, background=None), color=False, unicode=True)

@@ -21,14 +21,14 @@ from kogniterm.runtime.plan_edits import (
 )
 from kogniterm.types import Answer, Check, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.types import events as ev
+from kogniterm.ui.asking_approver import AskingApprover
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.screen import plan_panel
+from kogniterm.ui.screen.screen_preferences import Preferences
 from kogniterm.ui.screen.status_line import findings
-from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PLAIN, PlayedSession, nothing
 from tests.ui.live import Live, live_repl
 

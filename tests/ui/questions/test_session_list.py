@@ -9,9 +9,9 @@ from prompt_toolkit.input.base import PipeInput
 from rich.cells import cell_len
 
 from kogniterm.sessions.store import Condition
-from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.questions.session_list import SessionQuestion, SessionRow
+from kogniterm.ui.screen.screen_preferences import KeyTimes
 from tests.ui.face import PLAIN, PlayedSession, nothing
 from tests.ui.live import Live, live_repl
 

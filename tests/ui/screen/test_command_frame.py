@@ -16,7 +16,7 @@ from kogniterm.ui.screen.command_frame import (
     screen_lines,
 )
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import choose_theme
+from kogniterm.ui.screen.screen_preferences import choose_theme
 from tests.ui.face import PLAIN
 
 

@@ -10,8 +10,8 @@ from rich.text import Text
 from kogniterm.text.file_text import WINDOWS_ENDS, unified
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
-from kogniterm.ui.questions.approval_words import effect_text
 from kogniterm.ui.screen.diffs import diff, relative, words
+from kogniterm.ui.words.approval_words import effect_text
 
 UNIFIED = """--- a/f.py
 +++ b/f.py

@@ -27,8 +27,8 @@ from kogniterm.types import (
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
+from kogniterm.ui.screen.screen_preferences import Preferences, choose_theme
 from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
-from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import ASK, PLAIN, report, request, show_command
 from tests.ui.live import Terminal, until
 

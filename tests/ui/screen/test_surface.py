@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kogniterm.ui.screen.surface import Attention
-from kogniterm.ui.screen_preferences import (
+from kogniterm.ui.screen.screen_preferences import (
     Preferences,
 )
+from kogniterm.ui.screen.surface import Attention
 
 
 def test_signals_follow_the_preferences() -> None:

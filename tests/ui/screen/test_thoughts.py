@@ -11,8 +11,8 @@ from kogniterm.types import Answer, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
+from kogniterm.ui.screen.screen_preferences import ThoughtsName, choose_theme
 from kogniterm.ui.screen.surface import LineSurface
-from kogniterm.ui.screen_preferences import ThoughtsName, choose_theme
 
 WORDS = "**Reading**\n\nI look at the file, and then I count its lines.\n"
 

@@ -59,8 +59,8 @@ def _serve(args: argparse.Namespace) -> int:
     from kogniterm.acp.agent_server import serve
     from kogniterm.acp.session_updates import FrontWords
     from kogniterm.cli.run import stop_on_signals
-    from kogniterm.ui.tool_words import tool_label, tool_words
-    from kogniterm.ui.turn_words import end_reason, left_texts
+    from kogniterm.ui.words.tool_words import tool_label, tool_words
+    from kogniterm.ui.words.turn_words import end_reason, left_texts
 
     def tool_title(name: str, arguments: str) -> str:
         return f"{tool_label(name)} {tool_words(name, arguments)}".rstrip()

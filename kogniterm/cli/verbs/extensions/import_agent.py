@@ -172,8 +172,8 @@ def _preview(args: argparse.Namespace) -> ImportPreview:
     from kogniterm.settings import environment, quick
     from kogniterm.ui.display import Display
     from kogniterm.ui.screen.import_preview import ImportPreview
+    from kogniterm.ui.screen.screen_preferences import from_quick
     from kogniterm.ui.screen.surface import stream_size
-    from kogniterm.ui.screen_preferences import from_quick
 
     stream = sys.stderr if args.json else sys.stdout
     first = quick(environment(), flags_of(args))

@@ -272,8 +272,8 @@ class _TerminalFront:
     """Asks on the terminal. Lines are read by the loop, so that Ctrl-C ends the sign-in at once."""
 
     async def agree(self, request: SignInRequest) -> bool:
-        from kogniterm.ui.prompt.user_terminal import typed_before
         from kogniterm.ui.questions.question import Option, chosen
+        from kogniterm.ui.terminal.user_terminal import typed_before
 
         scopes = ", ".join(request.scopes) or _("the server's own choice")
         rows = (

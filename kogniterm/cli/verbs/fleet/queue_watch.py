@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kogniterm.settings import environment, quick
 from kogniterm.types.queue_values import ENDED_STATES
 from kogniterm.ui.display import Display
+from kogniterm.ui.screen.screen_preferences import from_quick
 from kogniterm.ui.screen.surface import LiveSurface
 from kogniterm.ui.screen.task_table import progress_lines, state_text
-from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Queue

@@ -37,7 +37,7 @@ def vault_files_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 async def _password(prompt: str) -> str:
-    from kogniterm.ui.prompt.user_terminal import hidden_line
+    from kogniterm.ui.terminal.user_terminal import hidden_line
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(

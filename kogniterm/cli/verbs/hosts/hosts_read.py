@@ -33,7 +33,7 @@ from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory
 from kogniterm.ui.display import Display, write_drawn
 from kogniterm.ui.locale import _, plural
-from kogniterm.ui.screen_preferences import from_quick
+from kogniterm.ui.screen.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts

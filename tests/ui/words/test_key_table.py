@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.ui.prompt.bindings import prompt_actions
-from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS, table
+from kogniterm.ui.words.key_table import BUILT_IN, KEYS, table
 from tests.support.language import in_spanish
 
 

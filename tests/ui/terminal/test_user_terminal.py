@@ -15,10 +15,10 @@ import pytest
 from kogniterm.execution.process.pty import set_size
 from kogniterm.ui.app import build_repl
 from kogniterm.ui.prompt.terminal_front import TerminalFront
-from kogniterm.ui.prompt.terminal_io import FilteredInput
-from kogniterm.ui.prompt.user_terminal import UserTerminal
 from kogniterm.ui.repl import Opened
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
+from kogniterm.ui.terminal.terminal_io import FilteredInput
+from kogniterm.ui.terminal.user_terminal import UserTerminal
 from tests.ui.face import PlayedSession
 from tests.ui.live import until
 

@@ -12,6 +12,7 @@ from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.approval import Lease
+    from kogniterm.types.parked_questions import ParkedQuestion
 
 MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
     "manual": Phrase("asks before every action"),
@@ -117,3 +118,14 @@ def outcome_text(status: str) -> str:
 def effect_text(effect: Effect) -> str:
     """Return an effect in words."""
     return effect_line(effect, translate)
+
+
+def kind_text(question: ParkedQuestion) -> str:
+    """Return what kind of question it is, in words."""
+    dangerous = question.report is not None and question.report.label == "dangerous"
+    return {
+        "action": _("dangerous command") if dangerous else _("approval"),
+        "plan": _("plan"),
+        "question": _("question"),
+        "unknown": _("outcome unknown"),
+    }[question.kind]

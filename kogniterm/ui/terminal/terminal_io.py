@@ -18,8 +18,8 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from kogniterm.ui.screen.screen_preferences import Background, Preferences, split_osc11
 from kogniterm.ui.screen.surface import discard_output, stream_size
-from kogniterm.ui.screen_preferences import Background, Preferences, split_osc11
 
 __all__ = ["FilteredInput", "HeldOutput", "discard_output", "make_output"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kogniterm.ui.prompt.user_terminal import hidden_line, unless_stopped
+from kogniterm.ui.terminal.user_terminal import hidden_line, unless_stopped
 
 
 @pytest.fixture

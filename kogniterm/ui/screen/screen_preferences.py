@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from kogniterm.host.programs import find_user_program
-from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
 
 if TYPE_CHECKING:
     from kogniterm.settings import QuickSettings
@@ -36,6 +35,23 @@ KEYS: tuple[KeysName, ...] = ("emacs", "vi")
 NOTIFY: tuple[NotifyName, ...] = ("off", "bell", "osc9")
 THOUGHTS: tuple[ThoughtsName, ...] = ("folded", "shown", "off")
 BARE_TERMINALS = frozenset({"", "dumb", "unknown"})
+
+
+class KeyTimes(NamedTuple):
+    """The times of the rule in `questions.answer_keys`, in seconds, in the order of its sentences.
+
+    A key that answers is followed by Enter no sooner than `enter`: a paste is faster. A keyboard
+    begins within `repeat` to repeat a key that is held down.
+    """
+
+    typing: float = 0.5
+    early: float = 0.3
+    alone: float = 0.35
+    enter: float = 0.03
+    repeat: float = 0.75
+
+
+KEY_TIMES = KeyTimes()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.settings import quick
-from kogniterm.ui.screen_preferences import (
+from kogniterm.ui.screen.screen_preferences import (
     ROLES,
     background_from_colorfgbg,
     choose_theme,

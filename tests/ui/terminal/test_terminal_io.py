@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.ui.prompt.terminal_io import ASK_BACKGROUND, AnswerFilter, worth_asking
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.screen.screen_preferences import Preferences
+from kogniterm.ui.terminal.terminal_io import ASK_BACKGROUND, AnswerFilter, worth_asking
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
 ASKED = ASK_BACKGROUND.encode()

@@ -21,7 +21,7 @@ from kogniterm.errors import TurnInterruptedError, UsageError, why
 from kogniterm.host.terminal_owner import run_in_job
 from kogniterm.text.visible import render
 from kogniterm.ui.locale import _
-from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
+from kogniterm.ui.screen.screen_preferences import KEY_TIMES, KeyTimes
 from kogniterm.ui.screen.surface import cells
 
 _FALLBACK = (24, 80)

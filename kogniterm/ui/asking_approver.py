@@ -1,0 +1,139 @@
+"""The approver of a session at a terminal: asks the user, and grants what they allow."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.approval import Offer
+from kogniterm.errors import KognitermError
+from kogniterm.runtime.plan_edits import PlanDraft
+from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
+from kogniterm.ui.questions.plan_review import PlanQuestion
+from kogniterm.ui.questions.question import Asker, Question
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_journal import TurnJournal
+    from kogniterm.ui.display import Display
+
+
+def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
+    """Return the subject with its secrets replaced; None where it has none to be shown."""
+    request = subject.request
+    shown = replace(journal.shown(request), digest=request.digest)
+    if shown == replace(request, arguments=dict(request.arguments)):
+        return None
+    report, verdict = journal.shown_judgement(subject.report, subject.verdict)
+    return replace(
+        subject,
+        request=shown,
+        report=report,
+        verdict=verdict,
+        original=None if subject.original is None else journal.redact_command(subject.original),
+    )
+
+
+def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> None:
+    """Ask no more, or again, about commands that only read; saved as a setting where possible."""
+    from kogniterm.settings.layers import save_setting
+
+    policy, file = session.policy, session.archive.paths.config_file
+    policy.circumstances = replace(policy.circumstances, safe_unasked=allowed)
+    try:
+        save_setting(file, "allow_reads", allowed)
+    except KognitermError as error:
+        display.say(error.text)
+        return
+    values = {"value": "true" if allowed else "false", "file": file}
+    display.say(Phrase("Setting allow_reads = {value} saved in {file}.", values))
+
+
+class AskingApprover:
+    """Implements `protocols.Approver` for a session, one action request at a time."""
+
+    def __init__(self, asker: Asker, session: LiveSession, display: Display) -> None:
+        self._asker = asker
+        self._session = session
+        self._display = display
+        self._lock = asyncio.Lock()
+        self._edited: dict[str, str] = {}
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
+        from kogniterm.runtime.services.memory_service import preference_of
+
+        async with self._lock:
+            session, cwd = self._session, self._session.executor.cwd
+            offers = session.policy.offers(request, report, cwd)
+            explain = preference_of(session.memory, "explain_commands")
+            subject = Subject(
+                request,
+                report,
+                verdict,
+                cwd=self._display.folder_of(request) or session.folder,
+                # Looked up once: the question is drawn several times a second while it waits.
+                preview=session.undo.preview(request, report),
+                offers=offers,
+                lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
+                original=self._edited.pop(request.id, None),
+                with_purpose=explain is not False,
+            )
+            masked = _masked(subject, session.journal)
+            question = ApprovalQuestion(subject, masked, explained=explain is True)
+            answer = await self._asker.ask(question)
+            if answer.reads:
+                allow_reads(self._session, self._display, allowed=True)
+            if answer.offer is not None:
+                self._grant(report, answer.offer, always=answer.always)
+            if answer.decision.kind == "edit":
+                self._edited[request.id] = request.command
+            return answer.decision
+
+    def judged_again(self, question: Question[Any]) -> Question[Any]:
+        """Return the open question as the approval mode in use now judges it."""
+        from kogniterm.runtime.session_plans import may_grant
+
+        if isinstance(question, PlanQuestion):
+            asks = may_grant(self._session.modes, sandboxed=self._session.policy.sandboxed)
+            return question.in_mode(asks=asks)
+        if not isinstance(question, ApprovalQuestion):
+            return question
+        subject = question.subject
+        judged = self._session.gate.judge_again(subject.request, subject.verdict)
+        subject = replace(subject, report=judged.report, verdict=judged.verdict)
+        page = question.page if question.page in ("reason", "edit") else "choose"
+        masked = _masked(subject, self._session.journal)
+        return replace(question, subject=subject, masked=masked, page=page, note="")
+
+    def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
+        """Grant a permission; the approval holds although it cannot be saved."""
+        if not always:
+            self._session.grant(report, offer)
+            return
+        try:
+            permission = self._session.save_permission(report, offer)
+        except KognitermError as error:
+            self._display.say(error.text)
+            return
+        file = self._session.archive.paths.permissions_file
+        values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
+        self._display.say(
+            Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)
+        )
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
+        from kogniterm.runtime.session_plans import plannable_tools
+
+        context = self._session.context
+        draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
+        question = PlanQuestion(draft, editable=self._asker.can_edit)
+        review: PlanReview = await self._asker.ask(self.judged_again(question))
+        if self._asker.stays:
+            self._display.plan_shown(review.plan)
+        return review

@@ -1,0 +1,179 @@
+"""Slash commands: those of KogniTerm, of the user, of skills and of servers, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Phrase, UserInput
+from kogniterm.ui.locale import _, translate
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.extensions.custom_commands import CustomCommand
+    from kogniterm.runtime.session import LiveSession
+
+
+Handler = Callable[[Any, str], Awaitable[None] | None]
+"""Runs a command: it gets the REPL, whose module uses this one, and the words after the name."""
+Choices = Callable[[Any], Iterable[str]]
+"""Finds what completes a command's arguments; it gets the REPL."""
+
+
+class Command(NamedTuple):
+    """A slash command. `arguments` is how they are written in help.
+
+    `choices` completes them: words, or a function that finds them in the session.
+
+    `while_running` False keeps the command from being used in the middle of a turn;
+    `needs_session` True lets it wait until the session is open. `source` is the file of a custom
+    command.
+    """
+
+    name: str
+    help: Phrase
+    run: Handler
+    arguments: str = ""
+    choices: Choices | Sequence[str] = ()
+    while_running: bool = True
+    needs_session: bool = True
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+
+    def completions(self, repl: Any) -> Iterable[str]:
+        """Return what completes its arguments now."""
+        return self.choices(repl) if callable(self.choices) else self.choices
+
+
+class Registry:
+    """The commands by name, in the order in which help shows them."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = tuple(commands)
+        self._by_name = {
+            name: command for command in commands for name in (command.name, *command.aliases)
+        }
+        if len(self._by_name) != sum(1 + len(command.aliases) for command in commands):
+            raise ValueError("two slash commands have the same name")
+
+    def knows(self, name: str) -> bool:
+        """Return whether `name` is a command's, in full."""
+        return name in self._by_name
+
+    def has(self, name: str) -> bool:
+        """Tell whether `name` is a command, or the beginning of one."""
+        return any(known.startswith(name) for known in self._by_name)
+
+    def find(self, name: str) -> Command:
+        """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
+        from kogniterm.text.spelling import meant
+
+        if name in self._by_name:
+            return self._by_name[name]
+        close = sorted({c.name for n, c in self._by_name.items() if name and n.startswith(name)})
+        if len(close) == 1:
+            return self._by_name[close[0]]
+        if close:
+            raise UsageError(
+                "/{name} is ambiguous; it matches {names}.",
+                name=name,
+                names=", ".join(f"/{other}" for other in close),
+            )
+        near = meant(name, self._by_name)
+        if near:
+            raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
+        raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)
+
+
+def custom_commands(
+    session: LiveSession, built_in: Sequence[Command]
+) -> tuple[tuple[Command, ...], tuple[Phrase, ...]]:
+    """Return the user's and the trusted project's commands, and what to tell about others."""
+    from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+
+    found, refused = custom_commands_of(session, names_of(built_in))
+    taken = {*names_of(built_in), *(name for one in found for name in (one.name, one.alias))}
+    skills = (skill_command(*one) for one in session.skills.commands(taken))
+    of_servers = (one for one in prompt_commands(session) if one.name not in taken)
+    return (*map(slash_command, found), *skills, *of_servers), refused
+
+
+def names_of(commands: Iterable[Command]) -> frozenset[str]:
+    """Return the names and aliases of `commands`."""
+    return frozenset(name for one in commands for name in (one.name, *one.aliases))
+
+
+def skill_command(name: str, described: str) -> Command:
+    """Return the slash command that runs a skill."""
+
+    async def run(repl: Any, argument: str) -> None:
+        text = repl.session.skills.run_by_user(name, argument)
+        await _offer_permissions(repl, name)
+        repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
+
+    return Command(name, Phrase("{words}", {"words": described}), run, "[WORDS]")
+
+
+async def _offer_permissions(repl: Any, name: str) -> None:
+    """Offer the permissions that a skill names, for this session, when the user runs it."""
+    from kogniterm.runtime.extensions.allowed_tools import question
+    from kogniterm.ui.questions.question import Option
+
+    service = repl.session.skills
+    named = service.to_offer(name)
+    if not named:
+        return
+    title, *lines = map(translate, question(name, named))
+    yes, no = _("allow them for this session"), _("ask me as usual")
+    answer = await repl.choose(title, lines, [Option("yes", yes, "yes"), Option("no", no, "no")])
+    service.answer_offer(name, named if answer == "yes" else ())
+
+
+def prompt_commands(session: LiveSession) -> list[Command]:
+    """Return the prompts of trusted servers as slash commands, SERVER:PROMPT."""
+    found = []
+    from kogniterm.text.shorten import one_line
+
+    for server in session.servers.servers.values() if session.servers is not None else ():
+        if not server.usable:
+            continue
+        for prompt in server.record.listing.prompts:
+            names = " ".join(
+                name.upper() if required else f"[{name.upper()}]"
+                for name, required in prompt.arguments
+            )
+            told = prompt.description or prompt.name
+            run = partial(_send_prompt, server.config.name, prompt.name)
+            name = f"{server.config.name}:{prompt.name}".lower()
+            help_ = Phrase("{words}", {"words": one_line(told, 100)})
+            found.append(Command(name, help_, run, names, source=server.config.name))
+    return found
+
+
+async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> None:
+    """Send a prompt of a server, with the words of the line as its arguments."""
+    from kogniterm.errors import ToolError
+    from kogniterm.runtime.extensions.servers.server_setup import prompt_arguments
+
+    servers = repl.session.servers
+    listed = servers.find(server).record.listing.prompts
+    known = next(one for one in listed if one.name == prompt)
+    try:
+        found = await servers.prompt(server, prompt, prompt_arguments(known, argument))
+    except ToolError as error:
+        raise UsageError("{why}", why=error) from error
+    line = f"/{server}:{prompt} {argument}".rstrip()
+    repl.ask_model(UserInput(found, line=line))
+
+
+def slash_command(custom: CustomCommand) -> Command:
+    """Return the slash command that sends a custom command's text to the model."""
+
+    def run(repl: Any, argument: str) -> None:
+        repl.ask_model(custom.given(argument, repl.session.folder, repl.attachments))
+
+    aliases = (custom.alias,) if custom.alias else ()
+    return Command(
+        custom.name, custom.help, run, custom.arguments, aliases=aliases, source=custom.source
+    )
