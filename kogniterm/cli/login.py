@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Log in; returns the exit status."""
-    from kogniterm.runtime.use_cases.provider_login import provider_called
+    from kogniterm.runtime.operations.provider_login import provider_called
 
     paths = paths_in_use()
     if getattr(args, "env_file", None):
@@ -89,7 +89,7 @@ async def _at_terminal(
 async def _from_input(
     args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
 ) -> None:
-    from kogniterm.runtime.use_cases import provider_login as login
+    from kogniterm.runtime.operations import provider_login as login
 
     if provider is None or provider not in login.KEYED:
         raise UsageError(
@@ -111,7 +111,7 @@ async def _from_input(
 
 def _tell_result(args: argparse.Namespace, paths: Paths, provider: Provider | None) -> None:
     """Write which model is used now, and which stronger place holds another key."""
-    from kogniterm.runtime.use_cases import provider_login as login
+    from kogniterm.runtime.operations import provider_login as login
 
     settings = settings_of(args)
     if provider in login.ACCOUNTS and provider is not None:

@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Remove the key; 1 when there is none."""
-    from kogniterm.runtime.use_cases import provider_login as login
+    from kogniterm.runtime.operations import provider_login as login
 
     paths = paths_in_use()
     provider = login.provider_called(args.provider) if args.provider else _only_one(paths)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _only_one(paths: Paths) -> Provider | None:
     """Return the one saved provider; None without any. Raises `UsageError` for several."""
-    from kogniterm.runtime.use_cases.provider_login import saved
+    from kogniterm.runtime.operations.provider_login import saved
 
     found = saved(paths)
     if len(found) > 1:

@@ -23,7 +23,7 @@ from kogniterm.ui.locale import language
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
-    from kogniterm.runtime.use_cases.updates import UpdateWatch
+    from kogniterm.runtime.operations.updates import UpdateWatch
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
     from kogniterm.ui.questions.session_list import SessionRow
@@ -122,8 +122,8 @@ class Opener:
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
+        from kogniterm.runtime.operations.updates import UpdateWatch
         from kogniterm.runtime.replay.recorded_events import past_turns
-        from kogniterm.runtime.use_cases.updates import UpdateWatch
         from kogniterm.ui.repl import Opened
 
         self._updates = self._updates or UpdateWatch(self._paths.cache / "update-told")
@@ -154,7 +154,7 @@ def _start_for_next_call() -> None:
 
 
 def _needs_set_up(settings: Settings, paths: Paths) -> bool:
-    from kogniterm.runtime.use_cases.provider_login import needs_set_up
+    from kogniterm.runtime.operations.provider_login import needs_set_up
 
     return needs_set_up(settings, paths)
 

@@ -20,8 +20,8 @@ from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import Kind
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -205,8 +205,8 @@ def session_json(info: SessionInfo) -> dict[str, object]:
 
 def recipe_store() -> RecipeStore:
     """Return the user's recipes."""
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import WrittenFiles
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
     return RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

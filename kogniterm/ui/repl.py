@@ -42,9 +42,9 @@ from kogniterm.ui.turns import Drafts, Turns, Work
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.protocols import Approver
+    from kogniterm.runtime.operations.updates import UpdateWatch
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.use_cases.updates import UpdateWatch
     from kogniterm.ui.guide import Guide
     from kogniterm.ui.questions.approval import AskingApprover
     from kogniterm.ui.questions.session_list import SessionRow

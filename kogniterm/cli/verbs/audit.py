@@ -42,7 +42,7 @@ from kogniterm.ui.questions.approval_words import (
 
 if TYPE_CHECKING:
     from kogniterm.memory.memory_database import LedgerReport
-    from kogniterm.runtime.use_cases.stored_data import Proof
+    from kogniterm.runtime.operations.stored_data import Proof
     from kogniterm.sessions.chain_audit import AuditEntry, ChainReport
     from kogniterm.sessions.store import SessionStore
 
@@ -67,7 +67,7 @@ def _database(args: argparse.Namespace) -> tuple[Path | str, str, Path]:
 
 
 def _verify(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import prove_all, prove_sessions
+    from kogniterm.runtime.operations.stored_data import prove_all, prove_sessions
 
     if args.sessions:
         proof = prove_sessions(store, args.sessions)
@@ -120,7 +120,7 @@ def _facts_data(report: LedgerReport) -> dict[str, object]:
 
 def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
     """Begin a new head file, once the user has seen what is wrong with what is there."""
-    from kogniterm.runtime.use_cases.stored_data import begin_heads, prove_all
+    from kogniterm.runtime.operations.stored_data import begin_heads, prove_all
 
     proof = prove_all(store, *_database(args))
     broken = [chain_text(report) for report in proof.sessions.sessions if not report.intact]

@@ -100,8 +100,8 @@ def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     from kogniterm.cli.verb_helpers import paths_in_use
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import WrittenFiles
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
     store = RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when anything in it is bad."""
-    from kogniterm.runtime.use_cases.health_checks import (
+    from kogniterm.runtime.operations.health_checks import (
         Finding,
         check_installation,
         python_finding,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kogniterm.memory.fact_records import Lesson, Preference
     from kogniterm.memory.file_purge import Forgettable
     from kogniterm.memory.forgetter import ForgetRequest, Receipt
-    from kogniterm.runtime.use_cases.stored_data import FactChange
+    from kogniterm.runtime.operations.stored_data import FactChange
 
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
@@ -118,7 +118,7 @@ def _check_writable(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import listed_facts
+    from kogniterm.runtime.operations.stored_data import listed_facts
 
     with _open(args) as memory:
         facts, now = listed_facts(memory, everything=args.all), memory.clock.now()
@@ -150,7 +150,7 @@ def _lessons(args: argparse.Namespace) -> Report:
 
 def _show(args: argparse.Namespace) -> Report:
     from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.use_cases.stored_data import find_memory
+    from kogniterm.runtime.operations.stored_data import find_memory
     from kogniterm.ui.commands.memory import all_about
 
     with _open(args) as memory:
@@ -166,7 +166,7 @@ def _show(args: argparse.Namespace) -> Report:
 
 def _edit(args: argparse.Namespace) -> Report:
     from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.use_cases.stored_data import edit_memory
+    from kogniterm.runtime.operations.stored_data import edit_memory
     from kogniterm.ui.commands.memory import said
 
     with _open(args) as memory:
@@ -177,7 +177,7 @@ def _edit(args: argparse.Namespace) -> Report:
 
 def _add(args: argparse.Namespace) -> Report:
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.use_cases.stored_data import add_fact
+    from kogniterm.runtime.operations.stored_data import add_fact
 
     _check_writable(args)
     with _open(args) as memory:
@@ -189,7 +189,7 @@ def _add(args: argparse.Namespace) -> Report:
 
 
 def _change(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import change_fact
+    from kogniterm.runtime.operations.stored_data import change_fact
 
     change: FactChange = "unpin" if args.action == "pin" and args.off else args.action
     with _open(args) as memory:
@@ -211,7 +211,7 @@ def _prune(args: argparse.Namespace) -> Report:
 
 def _prefer(args: argparse.Namespace) -> Report:
     """List the preferences, set one, or remove one."""
-    from kogniterm.runtime.use_cases.stored_data import remove_preference
+    from kogniterm.runtime.operations.stored_data import remove_preference
 
     value = " ".join(args.value)
     if args.name and not (value or args.remove):
@@ -400,7 +400,7 @@ def _export(args: argparse.Namespace) -> Report:
 
 def _import(args: argparse.Namespace) -> Report:
     from kogniterm.memory.memory_transfer import import_lines
-    from kogniterm.runtime.use_cases.stored_data import read_lines
+    from kogniterm.runtime.operations.stored_data import read_lines
 
     if args.yes:
         _check_writable(args)

@@ -74,7 +74,7 @@ def _listings(args: argparse.Namespace) -> list[ModelListing]:
 def _in_use(args: argparse.Namespace) -> str:
     """Return the model that a new session uses; empty where none can be."""
     from kogniterm.models.local.weights import default_weights
-    from kogniterm.runtime.use_cases.provider_login import model_in_use
+    from kogniterm.runtime.operations.provider_login import model_in_use
 
     paths = paths_in_use()
     try:

@@ -30,9 +30,9 @@ from kogniterm.errors import UsageError, why
 
 if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.unattended.parked_turn import Parking
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
     from kogniterm.types import Answer
 
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
-    from kogniterm.runtime.use_cases.recipe_store import read_file, recipe_of_plan, value_pairs
+    from kogniterm.runtime.operations.recipe_store import read_file, recipe_of_plan, value_pairs
     from kogniterm.sessions.journal.codec import stored_records
 
     values = value_pairs(args.values)
@@ -92,8 +92,8 @@ def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
 
 def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
     from kogniterm.runtime.build import open_session
+    from kogniterm.runtime.operations.recipe_store import value_pairs
     from kogniterm.runtime.unattended.parked_turn import Parking
-    from kogniterm.runtime.use_cases.recipe_store import value_pairs
 
     values = {**_inputs_in(args.inputs), **value_pairs(args.values)}
     recipe = store.named(args.name)
@@ -125,9 +125,9 @@ async def _turn(
 ) -> Answer:
     """Run the recipe, or go on with it; the answer of a run that has ended is repeated."""
     from kogniterm.approval import Unattended
+    from kogniterm.runtime.operations.run_recipe import recipe_input, run_in_session
     from kogniterm.runtime.turn_ports import TurnIO
     from kogniterm.runtime.unattended.named_session import given_before, repeat_answer
-    from kogniterm.runtime.use_cases.run_recipe import recipe_input, run_in_session
 
     asked = parking or (watched.approver(session) if watched.approver else Unattended())
     recover = parking.recover if parking is not None else watched.recover

@@ -47,8 +47,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report; 1 when the run differs from the record."""
+    from kogniterm.runtime.operations.recordings import recorded_file, recorded_session
     from kogniterm.runtime.replay.replay_session import replay_recorded
-    from kogniterm.runtime.use_cases.recordings import recorded_file, recorded_session
 
     if args.folder is not None and not args.live:
         raise UsageError(

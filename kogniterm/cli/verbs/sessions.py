@@ -129,13 +129,13 @@ def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _export(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import export_parts
+    from kogniterm.runtime.operations.stored_data import export_parts
 
     return _write(args, export_parts(store, args.session, args.format, translate), "export")
 
 
 def _report(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import report_parts
+    from kogniterm.runtime.operations.stored_data import report_parts
     from kogniterm.text.redact import redact
 
     return _write(args, report_parts(store, args.session, redact=redact), "report")
@@ -156,7 +156,7 @@ def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report
 
 
 def _import(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
+    from kogniterm.runtime.operations.stored_data import import_session, read_lines
 
     lines = read_lines(args.file)
     info: SessionInfo = import_session(store, lines, folder=str(here()), as_new=args.as_new)

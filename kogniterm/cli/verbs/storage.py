@@ -80,7 +80,7 @@ def _shown(location: Path | str) -> str:
 
 
 def _copy(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import copy_memory_between
+    from kogniterm.runtime.operations.stored_data import copy_memory_between
     from kogniterm.sessions.session_transfer import copy_all
 
     source, target = _both(args)
@@ -108,7 +108,7 @@ def _copy(args: argparse.Namespace) -> Report:
 
 
 def _compare(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import has_same_memory
+    from kogniterm.runtime.operations.stored_data import has_same_memory
     from kogniterm.sessions.session_transfer import differences
 
     source, target = _both(args, must_exist=True)
@@ -129,7 +129,7 @@ def _compare(args: argparse.Namespace) -> Report:
 
 def _migrate(args: argparse.Namespace) -> Report:
     """Open the database, which migrates it, and say so."""
-    from kogniterm.runtime.use_cases.stored_data import schema_version
+    from kogniterm.runtime.operations.stored_data import schema_version
 
     location = location_of(args)
     with open_sessions_at(location) as store:

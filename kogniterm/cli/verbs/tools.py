@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.tool_list import tools_of_folder
+    from kogniterm.runtime.operations.tool_list import tools_of_folder
     from kogniterm.ui.commands.tools import entry_lines, list_lines
 
     name = args.name if args.action == "show" else args.action

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
     from kogniterm.runtime.extensions.foreign.found import Found, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
-    from kogniterm.runtime.use_cases.import_settings import ImportPlan, Target
+    from kogniterm.runtime.operations.import_settings import ImportPlan, Target
     from kogniterm.ui.screen.import_preview import ImportPreview
 
 WHOLE = 1_000
@@ -130,7 +130,7 @@ def _place(args: argparse.Namespace) -> Place:
 
 
 def _target(place: Place) -> Target:
-    from kogniterm.runtime.use_cases.import_settings import project_target, user_target
+    from kogniterm.runtime.operations.import_settings import project_target, user_target
 
     if place.project is not None:
         return project_target(place.project)
@@ -140,7 +140,7 @@ def _target(place: Place) -> Target:
 
 def _import(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
-    from kogniterm.runtime.use_cases.import_settings import carry_out, plan_import
+    from kogniterm.runtime.operations.import_settings import carry_out, plan_import
 
     agent = find_agent(args.agent)
     place = _place(args)

@@ -208,7 +208,7 @@ def _confirm(question: str, lines: Sequence[str]) -> None:
 
 
 def _login(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_in_to
+    from kogniterm.runtime.operations.mcp.mcp_sign_in import remote_server, sign_in_to
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("kogniterm mcp login needs a terminal: it asks before it signs in.")
@@ -224,7 +224,7 @@ def _login(args: argparse.Namespace) -> Report:
 
 
 def _logout(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_out_of
+    from kogniterm.runtime.operations.mcp.mcp_sign_in import remote_server, sign_out_of
 
     paths = paths_in_use()
     was = sign_out_of(paths, remote_server(paths, Path(here()), args.server))
@@ -234,7 +234,7 @@ def _logout(args: argparse.Namespace) -> Report:
 
 def _serve(args: argparse.Namespace) -> Report:
     from kogniterm.cli.run import stop_on_signals
-    from kogniterm.runtime.use_cases.mcp.mcp_serve import serve
+    from kogniterm.runtime.operations.mcp.mcp_serve import serve
 
     if sys.stdin.isatty():
         raise UsageError(

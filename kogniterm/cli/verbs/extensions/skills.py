@@ -30,13 +30,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sources(args: argparse.Namespace) -> SkillSources:
-    from kogniterm.runtime.use_cases.skill_store import skills_of_folder
+    from kogniterm.runtime.operations.skill_store import skills_of_folder
 
     return skills_of_folder(paths_in_use(), folder_of(args))
 
 
 def _named(args: argparse.Namespace) -> tuple[SkillSources, FoundSkill]:
-    from kogniterm.runtime.use_cases.skill_store import skill_named
+    from kogniterm.runtime.operations.skill_store import skill_named
 
     sources = _sources(args)
     return sources, skill_named(sources, args.name)
@@ -102,7 +102,7 @@ def _differences(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
 
 
 def _add(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.skill_store import add_skill
+    from kogniterm.runtime.operations.skill_store import add_skill
 
     paths = paths_in_use()
     name = add_skill(paths, named(Path.cwd(), args.folder))
@@ -112,7 +112,7 @@ def _add(args: argparse.Namespace) -> Report:
 
 
 def _remove(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.skill_store import own_skill, remove_skill
+    from kogniterm.runtime.operations.skill_store import own_skill, remove_skill
 
     folder = own_skill(paths_in_use(), args.name)
     if not args.yes:

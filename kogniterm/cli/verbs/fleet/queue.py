@@ -127,7 +127,7 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _key(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import read_lines
+    from kogniterm.runtime.operations.stored_data import read_lines
     from kogniterm.sessions.session_transfer import replaced
     from kogniterm.storage.user_key import exported, take_over
 

@@ -14,7 +14,7 @@ from typing import Any
 from kogniterm.cli.options import SESSION, flags_of, folder_of, session_wanted
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
 from kogniterm.errors import UsageError
-from kogniterm.runtime.use_cases.stored_data import read_lines
+from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
 from kogniterm.text.session_ids import SessionId
@@ -105,7 +105,7 @@ def _of_recipe(args: argparse.Namespace) -> list[NewTask]:
     from kogniterm.agent.recipe_graph import checked_inputs
     from kogniterm.agent.recipe_schema import recipe_text
     from kogniterm.cli.verb_helpers import recipe_store
-    from kogniterm.runtime.use_cases.recipe_store import value_pairs
+    from kogniterm.runtime.operations.recipe_store import value_pairs
 
     if args.file is not None:
         raise UsageError("{option} cannot be combined with {other}.", option="--file",

@@ -37,7 +37,7 @@ from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
-    from kogniterm.runtime.use_cases.host_overview import HostOverview
+    from kogniterm.runtime.operations.host_overview import HostOverview
 
 _LINES = 200
 """Lines of one group's output that are shown; `--output json` has all that is kept."""
@@ -48,7 +48,7 @@ FORM = Argument("--output", "Result as text or json", choices=("text", "json"), 
 
 
 def _facts(args: argparse.Namespace) -> int:
-    from kogniterm.runtime.use_cases.host_overview import overview
+    from kogniterm.runtime.operations.host_overview import overview
 
     async def gather(
         runner: AnsibleHosts, inventory: Inventory, hosts: tuple[str, ...]
