@@ -23,8 +23,8 @@ from kogniterm import settings
 from kogniterm.agent.recipe_schema import Recipe, read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.runtime.build import open_session
+from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.runtime.use_cases.run_recipe import run_in_session
 
 SCRIPT = """
 delays: true

@@ -148,8 +148,12 @@ def _usage(verb: options.Verb) -> Iterator[str]:
 
 def _own_arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
     """Return the arguments of a command, without those of all commands and sessions."""
-    shared = {option.dest for option in (*GENERAL, *SESSION)} | {"help"}
-    return [action for action in command._actions if action.dest not in shared]
+    shared = {("--help", "help"), *((one.name, one.dest) for one in (*GENERAL, *SESSION))}
+    return [one for one in command._actions if (_longest(one), one.dest) not in shared]
+
+
+def _longest(action: argparse.Action) -> str:
+    return max(action.option_strings, key=len, default="")
 
 
 def _explained(action: argparse.Action) -> tuple[str, str]:

@@ -182,7 +182,7 @@ class EditorAgent:
             raise UsageError("Unknown authentication method: {name}.", name=one_line(method, 60))
         await self._loaded()
         from kogniterm.runtime.build import has_weights, model_options
-        from kogniterm.runtime.use_cases.provider_login import needs_set_up
+        from kogniterm.runtime.operations.provider_login import needs_set_up
 
         settings = self._load_settings()
         if method == LOCAL and not has_weights(model_options(settings, self._paths, Path("/"))):

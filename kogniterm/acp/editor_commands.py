@@ -54,7 +54,7 @@ async def _compact(room: CommandRoom, argument: str) -> None:
 
 
 async def _undo(room: CommandRoom, argument: str) -> None:
-    from kogniterm.runtime.use_cases.rewind_session import tell_restored
+    from kogniterm.runtime.operations.rewind_session import tell_restored
     from kogniterm.storage.folders import seen_from
 
     del argument
@@ -90,10 +90,10 @@ async def _permissions(room: CommandRoom, argument: str) -> None:
 
 
 async def _trust(room: CommandRoom, argument: str) -> None:
+    from kogniterm.runtime.operations.project_files import revoke
+    from kogniterm.runtime.operations.project_files import trust as give_trust
     from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore
-    from kogniterm.runtime.use_cases.project_files import revoke
-    from kogniterm.runtime.use_cases.project_files import trust as give_trust
 
     session, say = room.session, room.say
     folder = Path(session.folder)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import (
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    flags_of,
-    here,
-    settings_of,
-)
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, ModelKeyMissingError, UsageError
 from kogniterm.types import Phrase
@@ -48,38 +40,37 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, provider: str | None = None, no_test: bool = False) -> int:
     """Log in; returns the exit status."""
-    from kogniterm.runtime.use_cases.provider_login import provider_called
+    from kogniterm.runtime.operations.provider_login import provider_called
 
     paths = paths_in_use()
-    if getattr(args, "env_file", None):
+    if call.env_file:
         raise UsageError(
             "login saves the key in {file}; leave --env-file out.", file=paths.env_file
         )
-    provider = provider_called(args.provider) if args.provider else None
-    settings = settings_of(args)
+    known = provider_called(provider) if provider else None
+    settings = call.load_settings()
     if sys.stdin.isatty() and sys.stderr.isatty():
-        done = asyncio.run(_at_terminal(args, settings, paths, provider))
+        set_up = _at_terminal(call, settings, paths, known, test=not no_test)
     else:
-        asyncio.run(_from_input(args, settings, paths, provider))
-        done = True
-    if not done:
+        set_up = _from_input(settings, paths, known, test=not no_test)
+    if not asyncio.run(set_up):
         return EXIT_NOT_DONE
-    _tell_result(args, paths, provider)
+    _tell_result(call, paths, known)
     return EXIT_DONE
 
 
 async def _at_terminal(
-    args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
+    call: CallOptions, settings: Settings, paths: Paths, provider: Provider | None, *, test: bool
 ) -> bool:
     from kogniterm.cli.user_screen import UserScreen
     from kogniterm.settings import environment, quick
     from kogniterm.ui.set_up import SetUp
 
-    first = quick(environment(), flags_of(args))
-    user = UserScreen(first, sys.stderr, None, sys.stdin.fileno(), str(here()))
-    set_up = SetUp(user.set_up_screen(), settings, paths, test=not args.no_test)
+    first = quick(environment(), call.settings)
+    user = UserScreen(first, sys.stderr, None, sys.stdin.fileno(), str(current_folder()))
+    set_up = SetUp(user.set_up_screen(), settings, paths, test=test)
     try:
         return await (set_up.choose() if provider is None else set_up.log_in(provider))
     finally:
@@ -87,9 +78,9 @@ async def _at_terminal(
 
 
 async def _from_input(
-    args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
-) -> None:
-    from kogniterm.runtime.use_cases import provider_login as login
+    settings: Settings, paths: Paths, provider: Provider | None, *, test: bool
+) -> bool:
+    from kogniterm.runtime.operations import provider_login as login
 
     if provider is None or provider not in login.KEYED:
         raise UsageError(
@@ -103,17 +94,18 @@ async def _from_input(
     if problem is not None:
         raise UsageError(problem.template, **problem.values)
     name = login.test_model(settings, provider)
-    if name and not args.no_test:
+    if name and test:
         await login.try_key(settings, paths, name, key)
     login.save(paths, provider, key)
     _write(Phrase("Key saved in {file}, readable only by you.", {"file": paths.env_file}))
+    return True
 
 
-def _tell_result(args: argparse.Namespace, paths: Paths, provider: Provider | None) -> None:
+def _tell_result(call: CallOptions, paths: Paths, provider: Provider | None) -> None:
     """Write which model is used now, and which stronger place holds another key."""
-    from kogniterm.runtime.use_cases import provider_login as login
+    from kogniterm.runtime.operations import provider_login as login
 
-    settings = settings_of(args)
+    settings = call.load_settings()
     if provider in login.ACCOUNTS and provider is not None:
         other = login.other_origin(settings, provider, paths)
         if other:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, settings_of
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate
@@ -37,27 +37,27 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Remove the key; 1 when there is none."""
-    from kogniterm.runtime.use_cases import provider_login as login
+def run(call: CallOptions, provider: str | None) -> Report:
+    """Remove the key; the status is 1 when there is none."""
+    from kogniterm.runtime.operations import provider_login as login
 
     paths = paths_in_use()
-    provider = login.provider_called(args.provider) if args.provider else _only_one(paths)
-    if provider is login.LOCAL:
+    known = login.provider_called(provider) if provider else _only_one(paths)
+    if known is login.LOCAL:
         raise UsageError(
             "The embedded model has no key. To delete its weights: kogniterm models remove NAME"
         )
-    if provider is None:
+    if known is None:
         none = Phrase("No key is saved in {file}.", {"file": paths.env_file})
-        return write_report(args, Report(notes=[translate(none)], status=EXIT_NOT_DONE))
-    values = {"provider": Phrase(provider.label), "file": paths.env_file}
-    removed = login.forget(paths, provider)
+        return Report(notes=[translate(none)], status=EXIT_NOT_DONE)
+    values = {"provider": Phrase(known.label), "file": paths.env_file}
+    removed = login.forget(paths, known)
     told = (
         Phrase("Removed {provider} from {file}.", values)
         if removed
         else Phrase("{file} has no key for {provider}.", values)
     )
-    other = login.other_origin(settings_of(args), provider, paths)
+    other = login.other_origin(call.load_settings(), known, paths)
     notes = []
     if other:
         remains = Phrase(
@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
         )
         notes.append(translate(remains))
     status = EXIT_DONE if removed else EXIT_NOT_DONE
-    return write_report(args, Report(lines=[translate(told)], notes=notes, status=status))
+    return Report(lines=[translate(told)], notes=notes, status=status)
 
 
 def _only_one(paths: Paths) -> Provider | None:
     """Return the one saved provider; None without any. Raises `UsageError` for several."""
-    from kogniterm.runtime.use_cases.provider_login import saved
+    from kogniterm.runtime.operations.provider_login import saved
 
     found = saved(paths)
     if len(found) > 1:

@@ -106,7 +106,7 @@ def _trace(argv: Sequence[str]) -> None:
 def _attempt(argv: Sequence[str]) -> int:
     _choose_language(argv)
     try:
-        return _dispatch(argv)
+        return dispatch(argv)
     except SystemExit as leaving:  # --help, or a signal
         return leaving.code if isinstance(leaving.code, int) else 0
 
@@ -129,12 +129,14 @@ def build_parser(asked: options.Verb | None = None) -> Parser:
         help=_("Show the version"),
     )
     parser.add_argument(
-        "-p", "--prompt", metavar=_("TASK"), help=_("Do one task and exit, like run TASK")
+        "-p",
+        "--prompt",
+        metavar=_("TASK"),
+        help=_("Do one task and exit, like run TASK"),
+        default=argparse.SUPPRESS,  # it is read as `run` before
     )
     add_session_options(parser)
-    subparsers = parser.add_subparsers(
-        title=_("Commands"), prog="kogniterm", metavar=_("COMMAND"), dest="verb", required=False
-    )
+    subparsers = parser.add_subparsers(title=_("Commands"), prog="kogniterm", metavar=_("COMMAND"))
     for verb in options.VERBS:
         if verb is asked:
             load_verb(verb).add_parser(subparsers)
@@ -148,7 +150,8 @@ def load_verb(verb: options.Verb) -> ModuleType:
     return importlib.import_module(verb.module)
 
 
-def _dispatch(argv: Sequence[str]) -> int:
+def dispatch(argv: Sequence[str]) -> int:
+    """Run the verb, or the prompt; raises `KognitermError` for what is to be told."""
     argv = _as_verb(argv)
     at = _first_word(argv)
     word = argv[at] if at is not None else None
@@ -160,12 +163,20 @@ def _dispatch(argv: Sequence[str]) -> int:
             _unknown_verb(word)
         task = word
         argv = [*argv[:at], *argv[at + 1 :]]
-    args = build_parser(verb).parse_args([each for each in argv if each != "--"] if task else argv)
-    if verb is not None:
-        return int(load_verb(verb).run(args))
-    from kogniterm.cli import open_prompt
+    words = [each for each in argv if each != "--"] if task else argv
+    call, arguments = options.read_call(build_parser(verb).parse_args(words))
+    if verb is None:
+        from kogniterm.cli import open_prompt
 
-    return open_prompt.run(args, task)
+        return open_prompt.run(call, task)
+    module = load_verb(verb)
+    run = module.run if hasattr(module, "run") else arguments.pop("perform")
+    done = run(call, **arguments)
+    if isinstance(done, int):
+        return done
+    from kogniterm.cli.verb_helpers import write_report
+
+    return write_report(call, done)
 
 
 def _as_verb(argv: Sequence[str]) -> list[str]:

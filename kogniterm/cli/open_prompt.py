@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.options import flags_of, folder_of, session_wanted, settings_of
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
 from kogniterm.types import Phrase
@@ -23,7 +22,7 @@ from kogniterm.ui.locale import language
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
-    from kogniterm.runtime.use_cases.updates import UpdateWatch
+    from kogniterm.runtime.operations.updates import UpdateWatch
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
     from kogniterm.ui.questions.session_list import SessionRow
@@ -35,9 +34,7 @@ IDLE_SECONDS = 30.0
 """Seconds after a session was opened until the server of the next call's warm start is started."""
 
 
-def run(
-    args: argparse.Namespace, task: str | None = None, sessions: Sequence[SessionRow] = ()
-) -> int:
+def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRow] = ()) -> int:
     """Open the prompt, with `task` as its first input; returns the exit status.
 
     The user picks one of `sessions` before, where there are any.
@@ -49,10 +46,10 @@ def run(
     from kogniterm.ui.repl import Wiring
     from kogniterm.ui.screen.screen_preferences import from_quick
 
-    folder = folder_of(args)
+    folder = call.folder()
     environ = environment()
-    first = quick(environ, flags_of(args))
-    opener = Opener(args, folder, first)
+    first = quick(environ, call.settings)
+    opener = Opener(call, folder, first)
     return run_repl(
         open_session=opener.open,
         preferences=from_quick(first, folder),
@@ -61,7 +58,7 @@ def run(
         version=__version__,
         wiring=Wiring(
             set_up=opener.set_up,
-            session_id=session_wanted(args),
+            session_id=call.resume,
             sessions=sessions,
             first_input=task,
             model_lists=lambda: opener.model_lists,
@@ -92,8 +89,8 @@ class Opener:
     New sessions work in the first `folder`; later it is that of the session that is open.
     """
 
-    def __init__(self, args: argparse.Namespace, folder: str, first: QuickSettings) -> None:
-        self._args = args
+    def __init__(self, call: CallOptions, folder: str, first: QuickSettings) -> None:
+        self._call = call
         self.folder = self._folder = folder
         self._first_run = not first.paths.database.exists()
         self._explain = self._first_run
@@ -106,11 +103,9 @@ class Opener:
         from kogniterm.host.installation import own_command
         from kogniterm.ui.set_up import SetUp
 
-        settings = await asyncio.to_thread(settings_of, self._args)
+        settings = await asyncio.to_thread(self._call.load_settings)
         # A file of keys that was named takes the place of the one that would be written.
-        if getattr(self._args, "env_file", None) or not await asyncio.to_thread(
-            _needs_set_up, settings, self._paths
-        ):
+        if self._call.env_file or not await asyncio.to_thread(_needs_set_up, settings, self._paths):
             return True
         tour = own_command("tour", "--lang", language())
         if await SetUp(screen, settings, self._paths, tour=tour).choose():
@@ -122,12 +117,12 @@ class Opener:
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
+        from kogniterm.runtime.operations.updates import UpdateWatch
         from kogniterm.runtime.replay.recorded_events import past_turns
-        from kogniterm.runtime.use_cases.updates import UpdateWatch
         from kogniterm.ui.repl import Opened
 
         self._updates = self._updates or UpdateWatch(self._paths.cache / "update-told")
-        settings = await asyncio.to_thread(settings_of, self._args)
+        settings = await asyncio.to_thread(self._call.load_settings)
         await asyncio.to_thread(build.preload)
         self.model_lists = build.model_lists(settings, self._paths)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
@@ -154,7 +149,7 @@ def _start_for_next_call() -> None:
 
 
 def _needs_set_up(settings: Settings, paths: Paths) -> bool:
-    from kogniterm.runtime.use_cases.provider_login import needs_set_up
+    from kogniterm.runtime.operations.provider_login import needs_set_up
 
     return needs_set_up(settings, paths)
 

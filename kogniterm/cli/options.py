@@ -1,7 +1,8 @@
-"""The verbs and options of the command line as data, and the way from options to settings.
+"""The verbs and options of the command line as data, and the way from argparse to values.
 
 The table of verbs feeds dispatch, help, completion and docs. A verb's module offers
-`add_parser(subparsers)` and `run(args) -> int` and is imported only when its verb is asked for.
+`add_parser(subparsers)` and, unless its actions do everything, `run(call, **arguments)`, which
+returns a report or an exit status. It is imported only when its verb is asked for.
 
 Options are kept out of the namespace unless given, so that an option means the same before and
 after the verb, and so that settings can tell what came from a flag.
@@ -11,16 +12,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark
-
-if TYPE_CHECKING:
-    from kogniterm.settings import Settings
 
 
 class Argument(NamedTuple):
@@ -162,76 +159,23 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument])
         option.add_to(parser, only_if_given=True)
 
 
-def flags_of(args: argparse.Namespace) -> dict[str, object]:
-    """Return the settings among the options that were given, by setting name."""
-    fields = {option.field for option in (*GENERAL, *SESSION, *HOSTS)} - {"", "resume_last"}
-    return {name: value for name, value in vars(args).items() if name in fields}
+def read_call(parsed: argparse.Namespace) -> tuple[CallOptions, dict[str, Any]]:
+    """Return the options of a parsed call that every call may have, and its own arguments.
 
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """Return the checked settings for these options, with the log set up by them.
-
-    Raises `SettingsError`.
+    Raises `UsageError` for two sessions to go on with.
     """
-    from kogniterm import settings
-
-    environ = settings.environment()
-    env_file: str | None = getattr(args, "env_file", None)
-    loaded = settings.load(
-        flags_of(args), environ=environ, env_file=Path(env_file) if env_file else None
-    )
-    set_up_logs(args, settings.quick(environ).paths.log_file, loaded.log_level)
-    return loaded
-
-
-def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
-    """Start the log; an unwritable folder only means that there is none."""
-    from kogniterm import logs
-    from kogniterm.text.redact import redact
-
-    logs.set_up(file, level=level, redact=redact, debug=getattr(args, "debug", False))
-
-
-def session_wanted(args: argparse.Namespace) -> str | None:
-    """Return the session to go on with: an id, "last", or None for a new one.
-
-    Raises `UsageError` when both options for it were given.
-    """
-    resume: str | None = getattr(args, "resume", None)
-    if not getattr(args, "resume_last", False):
-        return resume
-    if resume is not None:
-        raise UsageError(
-            "{option} cannot be combined with {other}.", option="--continue", other="--resume"
-        )
-    return "last"
-
-
-def here() -> Path:
-    """Return the folder we are in. Raises `UsageError` when somebody removed it."""
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise UsageError(
-            "The working folder no longer exists; change to another, or name one with --cwd."
-        ) from error
-
-
-def folder_of(args: argparse.Namespace) -> str:
-    """Return the folder to work in, absolute. Raises `UsageError` when it cannot be used."""
-    import os
-
-    given: str | None = getattr(args, "cwd", None)
-    folder = named("", given) if given else here()
-    if not folder.is_absolute():
-        folder = here() / folder
-    if not folder.exists():
-        raise UsageError("The folder {folder} does not exist.", folder=folder)
-    if not folder.is_dir():
-        raise UsageError("{folder} is not a folder.", folder=folder)
-    if not os.access(folder, os.X_OK | os.R_OK):
-        raise UsageError("You have no permission to enter the folder {folder}.", folder=folder)
-    return str(folder)
+    own = vars(parsed)
+    fields = {option.field for option in (*GENERAL, *SESSION, *HOSTS)}
+    settings = {name: own.pop(name) for name in fields & own.keys() - {"resume_last"}}
+    given = {name: own.pop(name) for name in ("cwd", "env_file", "debug", "json") if name in own}
+    resume = own.pop("resume", None)
+    if own.pop("resume_last", False):
+        if resume is not None:
+            raise UsageError(
+                "{option} cannot be combined with {other}.", option="--continue", other="--resume"
+            )
+        resume = "last"
+    return CallOptions(settings, resume=resume, **given), own
 
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -386,13 +330,11 @@ def add_actions(
 ) -> None:
     """Add a verb made of actions, each with the `common` arguments behind its own.
 
-    The parsed namespace has the action's name as `action` and its function as `perform`.
+    Among the arguments of a call, its function is `perform`.
     """
     first = [Example(action.examples[0]) for action in actions]
     parser = add_verb(subparsers, name, examples=first[:MOST_EXAMPLES])
-    added = parser.add_subparsers(
-        title=_("Actions"), dest="action", metavar=_("ACTION"), required=True
-    )
+    added = parser.add_subparsers(title=_("Actions"), metavar=_("ACTION"), required=True)
     for action in actions:
         inner = added.add_parser(
             action.name,

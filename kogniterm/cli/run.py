@@ -5,7 +5,6 @@ A user at the terminal never has to wait for standard input; a pipe is read to i
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -15,19 +14,10 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
 
-from kogniterm.cli.options import (
-    TASK,
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    flags_of,
-    folder_of,
-    session_wanted,
-    settings_of,
-)
+from kogniterm.cli.options import TASK, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
@@ -140,32 +130,31 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, **given: Any) -> int:
     """Do the task; returns the exit status."""
-    return with_front(args, partial(do_task, args))
+    request = RunRequest(call, **given)
+    return with_front(request, partial(do_task, request))
 
 
-def with_front(args: argparse.Namespace, do: Callable[[RunFront, Sink], int]) -> int:
+def with_front(request: RunRequest, do: Callable[[RunFront, Sink], int]) -> int:
     """Do something for whoever watches, with the output that `--output` asks for.
 
     A task that breaks still ends its JSON output with a result.
     """
-    front = _front(args)
+    front = _front(request)
     try:
-        return _with_output(args, front, do)
+        return _with_output(request.output, front, do)
     finally:
         front.close()
 
 
-def _with_output(
-    args: argparse.Namespace, front: RunFront, do: Callable[[RunFront, Sink], int]
-) -> int:
-    if args.output == "text":
+def _with_output(output: str, front: RunFront, do: Callable[[RunFront, Sink], int]) -> int:
+    if output == "text":
         return do(front, front.sink)
     from kogniterm.cli.json_output import JsonSink, StreamJsonSink, failure
     from kogniterm.text.redact import redact
 
-    machine = (JsonSink if args.output == "json" else StreamJsonSink)(sys.stdout, redact)
+    machine = (JsonSink if output == "json" else StreamJsonSink)(sys.stdout, redact)
     try:
         return do(front, Both(front.sink, machine))
     except BaseException as error:
@@ -180,7 +169,7 @@ def _own_commands() -> Collection[str]:
 
 
 def do_task(
-    args: argparse.Namespace,
+    request: RunRequest,
     front: RunFront,
     sink: Sink,
     prepare: Callable[[UserInput], UserInput] = lambda user_input: user_input,
@@ -190,28 +179,28 @@ def do_task(
 
     `prepare` may add to a new task what belongs to it, and `opened` to the session.
     """
-    named_id = named_session(args)
-    environ, secrets, allowed = _given_secrets(args)
-    plan = _given_plan(args)
-    words = args.task or ([plan.goal] if plan is not None else [])
-    folder = folder_of(args)
+    named_id, wanted = request.named_session, request.call.resume
+    environ, secrets, allowed = _given_secrets(request)
+    plan, call = _given_plan(request)
+    words = request.task or ([plan.goal] if plan is not None else [])
+    folder = call.folder()
     user_input = read_task(
         words,
         standard_input(),
         _tell_waiting,
-        needed=session_wanted(args) is None,
+        needed=wanted is None,
         folder=folder,
     )
-    settings = settings_of(args)
+    settings = call.load_settings()
     from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
 
-    wanted, create = named_id or session_wanted(args), named_id is not None
+    create = named_id is not None
     session = open_session(
-        settings, folder=folder, session_id=wanted, create=create, environ=environ
+        settings, folder=folder, session_id=named_id or wanted, create=create, environ=environ
     )
-    session.modes.plans.only = args.plan_only
+    session.modes.plans.only = request.plan_only
     try:
         opened(session)
         for name, value in secrets.items():
@@ -224,7 +213,7 @@ def do_task(
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
-        if user_input is not None and not (not args.task or args.task == ["-"]):
+        if user_input is not None and not (not request.task or request.task == ["-"]):
             user_input = called(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
@@ -232,21 +221,21 @@ def do_task(
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:
                 return asyncio.run(drive(session, _again(session, ended, sink), sink))
-        return _drive_turn(args, session, user_input, front, sink)
+        return _drive_turn(request, session, user_input, front, sink)
     finally:
         session.close()
 
 
 def _drive_turn(
-    args: argparse.Namespace,
+    request: RunRequest,
     session: LiveSession,
     user_input: UserInput | None,
     front: RunFront,
     sink: Sink,
 ) -> int:
-    if getattr(args, "note", None):  # not every verb that runs a task has it
-        session.steer(args.note)
-    if args.park:
+    if request.note:
+        session.steer(request.note)
+    if request.park:
         from kogniterm.runtime.unattended.parked_turn import Parking
 
         parking = Parking(session)
@@ -274,7 +263,7 @@ def _drive_turn(
 
 
 def _given_secrets(
-    args: argparse.Namespace,
+    request: RunRequest,
 ) -> tuple[Mapping[str, str], Mapping[str, str], Sequence[tuple[str, str]]]:
     """Return the environment without the secrets that options give, these, and their grants.
 
@@ -283,7 +272,7 @@ def _given_secrets(
     from kogniterm.settings import environment
 
     environ, secrets = environment(), {}
-    for given in getattr(args, "secrets", None) or ():
+    for given in request.secrets or ():
         name, of_descriptor, source = given.partition("=")
         number = source.removeprefix("fd:")
         if of_descriptor and not (number != source and number.isascii() and number.isdecimal()):
@@ -298,7 +287,7 @@ def _given_secrets(
             raise UsageError("--secret {name}: this variable is not set.", name=name)
         secrets[name] = value
     allowed = []
-    for given in getattr(args, "allowed_secrets", None) or ():
+    for given in request.allowed_secrets or ():
         name, _colon, program = given.partition(":")
         if not name or not program:
             raise UsageError(
@@ -323,21 +312,6 @@ def _from_descriptor(name: str, number: int) -> str:
         ) from error
 
 
-def named_session(args: argparse.Namespace) -> str | None:
-    """Return the ID that `--session` gives. Raises `UsageError`."""
-    if args.session_id is None:
-        return None
-    from kogniterm.text.session_ids import SessionId
-
-    other = session_wanted(args)
-    if other is not None:
-        option = "--continue" if other == "last" else "--resume"
-        raise UsageError(
-            "{option} cannot be combined with {other}.", option="--session", other=option
-        )
-    return SessionId(args.session_id)
-
-
 def _unless_given(
     session: LiveSession, user_input: UserInput
 ) -> tuple[UserInput | None, GivenBefore | None]:
@@ -356,21 +330,22 @@ async def _again(session: LiveSession, before: GivenBefore, sink: Sink) -> Answe
     return repeat_answer(session, before, sink)
 
 
-def _given_plan(args: argparse.Namespace) -> Plan | None:
-    """Return the plan in the file that `--plan` names, unless it says when to plan.
+def _given_plan(request: RunRequest) -> tuple[Plan | None, CallOptions]:
+    """Return the plan in the file that `--plan` names, and the call without that option.
 
-    Raises `UsageError`.
+    There is none where the option says when to plan. Raises `UsageError`.
     """
-    value: str = getattr(args, "plan", "auto")
+    call = request.call
+    value = str(call.settings.get("plan", "auto"))
     if value in get_args(PlanMode):
-        return None
+        return None, call
     path = named("", value)
     if not path.is_file():
         raise UsageError(
             "Invalid value {value} for --plan; use auto, always, never or the file of a plan.",
             value=value,
         )
-    if args.plan_only:
+    if request.plan_only:
         raise UsageError(
             "--plan-only cannot be combined with --plan {value}: one makes a plan, the other "
             "runs one.",
@@ -378,8 +353,8 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
         )
     from kogniterm.runtime.plan_edits import read_plan
 
-    del args.plan
-    return read_plan(path)
+    others = {name: given for name, given in call.settings.items() if name != "plan"}
+    return read_plan(path), call._replace(settings=others)
 
 
 async def drive(
@@ -467,21 +442,21 @@ class Both:
             sink.finish(answer)
 
 
-def _front(args: argparse.Namespace) -> RunFront:
+def _front(request: RunRequest) -> RunFront:
     """Return the front for users: drawn on a terminal, plain lines elsewhere.
 
     The answer goes to standard output in text mode; everything else to standard error.
     """
-    out = sys.stdout if args.output == "text" else None
+    out = sys.stdout if request.output == "text" else None
     keys = keyboard() if sys.stderr.isatty() else None
     if keys is not None:
         from kogniterm.cli.user_screen import UserScreen
         from kogniterm.settings import environment, quick
 
         on_screen = out is not None and out.isatty()
-        first = quick(environment(), flags_of(args))
+        first = quick(environment(), request.call.settings)
         screen = None if on_screen else out
-        user = UserScreen(first, sys.stderr, screen, keys, folder_of(args))
+        user = UserScreen(first, sys.stderr, screen, keys, request.call.folder())
         return RunFront(user, user.approver, user.terminal(), user.recover, user.ask,
                         user.ask_secret, user.close)  # fmt: skip
     from kogniterm.cli.text_output import TextSink

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -15,14 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.options import (
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    flags_of,
-    set_up_logs,
-)
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import write_lines
 from kogniterm.settings import environment, quick
 from kogniterm.ui.locale import _, language, mark, translate
@@ -56,13 +49,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, auto: bool) -> int:
     """Show the tour; returns the exit status."""
     from kogniterm.ui.guide import TOUR_LABEL
     from kogniterm.ui.screen.surface import stream_size
 
     with tempfile.TemporaryDirectory(prefix="tour-") as home:
-        status = _Tour(args, Path(home)).run()
+        status = _Tour(call, Path(home), auto=auto).run()
     closing = _("The folder was removed. To set up a model of your own: kogniterm login")
     columns = stream_size(sys.stdout)[1]
     for text in ("", translate(TOUR_LABEL), closing):
@@ -73,16 +66,16 @@ def run(args: argparse.Namespace) -> int:
 class _Tour:
     """One tour, whose session, settings and workspace are all below `home`."""
 
-    def __init__(self, args: argparse.Namespace, home: Path) -> None:
+    def __init__(self, call: CallOptions, home: Path, *, auto: bool) -> None:
         self._home = home
         self._workspace = home / "shop"
         self._terminal = sys.stdin.isatty() and sys.stdout.isatty()
-        self._plays = args.auto or not self._terminal
+        self._plays = auto or not self._terminal
         users = environment()
         self._environ = {name: users[name] for name in KEPT if name in users}
         self._environ["HOME"] = str(home)
-        self._first = quick(users, flags_of(args))
-        set_up_logs(args, quick(self._environ).paths.log_file, "INFO")
+        self._first = quick(users, call.settings)
+        call.set_up_logs(quick(self._environ).paths.log_file, "INFO")
 
     def run(self) -> int:
         """Play it on the terminal, or print it; returns the exit status."""

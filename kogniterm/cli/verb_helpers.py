@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm import __version__
-from kogniterm.cli.options import settings_of
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
@@ -20,8 +19,8 @@ from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import Kind
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -40,11 +39,11 @@ class Report(NamedTuple):
     printed: bool = False
 
 
-def write_report(args: argparse.Namespace, report: Report) -> int:
+def write_report(call: CallOptions, report: Report) -> int:
     """Print a report in the form that was asked for; returns its exit status."""
     if report.printed:
         return report.status
-    if getattr(args, "json", False):
+    if call.json:
         write_json(report.data)
         return report.status
     write_lines(report.lines)
@@ -131,9 +130,9 @@ def user_name() -> str:
     return account_name()
 
 
-def location_of(args: argparse.Namespace) -> Path | str:
+def location_of(call: CallOptions) -> Path | str:
     """Return where the sessions are: the configured PostgreSQL address, or the file."""
-    url = settings_of(args).database_url
+    url = call.load_settings().database_url
     return url.get_secret_value() if url is not None else paths_in_use().database
 
 
@@ -183,9 +182,9 @@ def open_sessions_at(location: Path | str) -> Iterator[SessionStore]:
         store.close()
 
 
-def open_sessions(args: argparse.Namespace) -> AbstractContextManager[SessionStore]:
+def open_sessions(call: CallOptions) -> AbstractContextManager[SessionStore]:
     """Return the user's sessions, as `open_sessions_at` opens them."""
-    return open_sessions_at(location_of(args))
+    return open_sessions_at(location_of(call))
 
 
 def session_json(info: SessionInfo) -> dict[str, object]:
@@ -205,8 +204,8 @@ def session_json(info: SessionInfo) -> dict[str, object]:
 
 def recipe_store() -> RecipeStore:
     """Return the user's recipes."""
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import WrittenFiles
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
     return RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

@@ -241,7 +241,7 @@ async def _run_other(session: LiveSession, user_input: UserInput | None, io: Tur
     open_input = session.state.open_input
     given = user_input or open_input
     if user_input is None and open_input is not None and open_input.source == "recipe":
-        from kogniterm.runtime.use_cases.run_recipe import continue_in_session
+        from kogniterm.runtime.operations.run_recipe import continue_in_session
 
         return await continue_in_session(session, io)
     if given is not None and given.agent:

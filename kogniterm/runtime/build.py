@@ -159,7 +159,7 @@ def _command_script(name: str | None, folder: str) -> CommandScript | None:
     path = named(folder, name.removeprefix("scripted:"))
     if path.suffix != ".jsonl":
         return read_command_script(path)
-    from kogniterm.runtime.use_cases.recordings import recorded_file
+    from kogniterm.runtime.operations.recordings import recorded_file
     from kogniterm.sessions.records import Outcome
 
     records = recorded_file(path).records
@@ -294,7 +294,7 @@ def _by_provider(rates: Sequence[str]) -> dict[str, int]:
 
 
 def _read_recording(file: Path) -> Recording:
-    from kogniterm.runtime.use_cases.recordings import read_recording
+    from kogniterm.runtime.operations.recordings import read_recording
 
     return read_recording(file)
 

@@ -41,9 +41,9 @@ from kogniterm.ui.turns import Drafts, Turns, Work
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.protocols import Approver
+    from kogniterm.runtime.operations.updates import UpdateWatch
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.use_cases.updates import UpdateWatch
     from kogniterm.types import Job
     from kogniterm.ui.asking_approver import AskingApprover
     from kogniterm.ui.guide import Guide

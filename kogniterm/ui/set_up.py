@@ -130,7 +130,7 @@ class SetUp:
             self._screen.say(error.text, "warning")
 
     def _items(self) -> tuple[Item, ...]:
-        from kogniterm.runtime.use_cases import provider_login as login
+        from kogniterm.runtime.operations import provider_login as login
 
         found = [Item(one.name, one.label, self._about_key(one)) for one in login.KEYED]
         address, models = login.ollama_models(self._settings)
@@ -143,7 +143,7 @@ class SetUp:
         return (*found, Item(LATER, _("Not now")))
 
     def _about_key(self, provider: Provider) -> str:
-        from kogniterm.runtime.use_cases.provider_login import missing_package
+        from kogniterm.runtime.operations.provider_login import missing_package
 
         if missing_package(provider):
             return _("needs the package {package}").format(package=provider.distribution)
@@ -151,7 +151,7 @@ class SetUp:
 
     def _about_local(self) -> str:
         from kogniterm.models.local.weights import CATALOGUE, state_of
-        from kogniterm.runtime.use_cases.provider_login import LOCAL, missing_package
+        from kogniterm.runtime.operations.provider_login import LOCAL, missing_package
 
         state = state_of(CATALOGUE[0], self._paths.weights)
         size = (state.entry.size - state.bytes_on_disk) // 1_000_000
@@ -176,7 +176,7 @@ class SetUp:
     async def _has_package(self, provider: Provider) -> bool:
         """Return whether the package of `provider` is there, offering to install a missing one."""
         from kogniterm.host.installation import installer
-        from kogniterm.runtime.use_cases.provider_login import missing_package
+        from kogniterm.runtime.operations.provider_login import missing_package
 
         command = missing_package(provider)
         if not command:
@@ -211,7 +211,7 @@ class SetUp:
     # --- a key ---------------------------------------------------------------------------------
 
     async def _keyed(self, provider: Provider) -> bool:
-        from kogniterm.runtime.use_cases import provider_login as login
+        from kogniterm.runtime.operations import provider_login as login
 
         self._screen.say(Phrase("Get a key at {address}", {"address": provider.key_page}), "info")
         while True:
@@ -246,7 +246,7 @@ class SetUp:
 
     async def _service(self) -> bool:
         """Ask for the address, the key and a model of an OpenAI-compatible service."""
-        from kogniterm.runtime.use_cases import provider_login as login
+        from kogniterm.runtime.operations import provider_login as login
 
         asked = _("Address, such as http://127.0.0.1:8000/v1 (Esc: back): ")
         address = (await self._enter(asked, shown=True) or "").rstrip("/")
@@ -274,7 +274,7 @@ class SetUp:
 
     async def _tried(self, provider: Provider, key: str) -> str:
         """Test the key, repeatedly if the user wants; return "save", "again" or "back"."""
-        from kogniterm.runtime.use_cases.provider_login import test_model
+        from kogniterm.runtime.operations.provider_login import test_model
 
         if not self._test:
             return "save"
@@ -303,7 +303,7 @@ class SetUp:
 
     async def _works(self, name: str, key: str) -> bool:
         """Return whether the test call was answered; why not is shown."""
-        from kogniterm.runtime.use_cases.provider_login import try_key
+        from kogniterm.runtime.operations.provider_login import try_key
 
         self._screen.say(Phrase("Testing the key with {name}; Esc stops", {"name": name}), "info")
         try:
@@ -323,7 +323,7 @@ class SetUp:
     # --- models without a key ------------------------------------------------------------------
 
     async def _ollama(self) -> bool:
-        from kogniterm.runtime.use_cases import provider_login as login
+        from kogniterm.runtime.operations import provider_login as login
 
         address, models = await asyncio.to_thread(login.ollama_models, self._settings)
         if not models:

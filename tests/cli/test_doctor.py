@@ -13,8 +13,8 @@ import pytest
 
 from kogniterm.execution.sandbox.kinds import GIVES
 from kogniterm.execution.sandbox_probe import Probe, probe
-from kogniterm.runtime.use_cases import health_checks
-from kogniterm.runtime.use_cases.health_checks import sandbox_findings
+from kogniterm.runtime.operations import health_checks
+from kogniterm.runtime.operations.health_checks import sandbox_findings
 from kogniterm.types import Phrase
 from tests.cli.conftest import Shell
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ import pytest
 
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
-from kogniterm.cli.options import folder_of
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.warm import warm_client
 from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
@@ -314,7 +313,7 @@ def test_a_folder_that_was_removed_under_us_is_said(
     (tmp_path / "gone").rmdir()
     for given in (None, "inner"):
         with pytest.raises(UsageError, match="working folder no longer exists"):
-            folder_of(argparse.Namespace(cwd=given))
-    assert folder_of(argparse.Namespace(cwd=str(tmp_path))) == str(tmp_path)
+            CallOptions({}, cwd=given).folder()
+    assert CallOptions({}, cwd=str(tmp_path)).folder() == str(tmp_path)
     with pytest.raises(UsageError, match="/~nobody-of-this-name does not exist"):
-        folder_of(argparse.Namespace(cwd=f"{tmp_path}/~nobody-of-this-name"))
+        CallOptions({}, cwd=f"{tmp_path}/~nobody-of-this-name").folder()

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.cli.argument_parser import Parser
-from kogniterm.cli.verbs import memory
+from kogniterm.cli.main import dispatch
 from kogniterm.errors import KognitermError
 from kogniterm.host.identity import account_name as user_name
 from kogniterm.memory import open_memory
@@ -53,10 +52,8 @@ class User:
         for name, value in {**self.environ, **environ}.items():
             self._monkeypatch.setenv(name, value)
         self._monkeypatch.chdir(self.project)
-        parser = Parser(prog="kogniterm")
-        memory.add_parser(parser.add_subparsers())
         try:
-            status = memory.run(parser.parse_args(["memory", *words]))
+            status = dispatch(["memory", *words])
             problem = ""
         except KognitermError as error:
             status, problem = error.exit_code, str(error)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from kogniterm.cli.argument_parser import Parser
+from kogniterm.cli.main import dispatch
 from kogniterm.cli.verbs import policy
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.services.policy_service import rules_of
 
 
-def _parse(*words: str) -> argparse.Namespace:
-    parser = Parser()
-    policy.add_parser(parser.add_subparsers())
-    return parser.parse_args(["policy", *words])
-
-
 def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = tmp_path / "policy.toml"
     rules.write_text('[[rule]]\ndecision = "deny"\nprogram = "make"\nreason = "no builds here"\n')
-    args = _parse("check", "make all", "--file", str(rules), "--cwd", str(tmp_path))
-    assert policy.run(args) == 0
+    words = ["policy", "check", "make all", "--file", str(rules), "--cwd", str(tmp_path)]
+    assert dispatch(words) == 0
     shown = capsys.readouterr().out
     assert "no builds here" in shown
     assert "=> [deny]" in shown
@@ -32,7 +25,7 @@ def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_check_as_json_names_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert policy.run(_parse("check", "rm -rf /", "--json")) == 0
+    assert dispatch(["policy", "check", "rm -rf /", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["command"], told["risk"], told["verdict"]) == ("rm -rf /", "dangerous", "deny")
     effects = [(one["kind"], one["target"], one["outside"]) for one in told["effects"]]
@@ -40,32 +33,30 @@ def test_check_as_json_names_the_same(capsys: pytest.CaptureFixture[str]) -> Non
     assert [(one["from"], one["matched"]) for one in told["trace"]] == [("floor", True)]
 
 
-def test_test_as_json_lists_the_differences(capsys: pytest.CaptureFixture[str]) -> None:
-    assert policy.run(_parse("test", "--json"), history=[("make", "/w", "allow")]) == 1
+def test_test_as_json_lists_the_differences() -> None:
+    report = policy.difference_report([("make", "/w", "allow")])
     difference = {"command": "make", "folder": "/w", "before": "allow", "now": "ask"}
-    assert json.loads(capsys.readouterr().out) == [difference]
-    assert policy.run(_parse("test", "--json"), history=[]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+    assert (report.data, report.status) == ([difference], 1)
+    assert policy.difference_report([]).data == []
 
 
 def test_check_shows_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert policy.run(_parse("check", "ls\u200b")) == 0
+    assert dispatch(["policy", "check", "ls\u200b"]) == 0
     shown = capsys.readouterr().out
     assert "\u200b" not in shown
     assert "\\u{200B}" in shown
 
 
-def test_test_shows_what_would_differ(capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_shows_what_would_differ() -> None:
     made = [("make", folder, "allow") for folder in ("/w", "/v")]
     history = [("ls", "/w", "ask"), *made, ("rm -rf /", "/w", "ask")]
-    assert policy.run(_parse("test"), history=history) == 1
-    shown = capsys.readouterr().out
-    assert shown.count("allow => ask  make") == 1
-    assert "allow => ask  make  (2 times)\n" in shown
-    assert "     2  allow => ask\n" in shown
-    assert "ask => deny  rm -rf /" in shown
-    assert "  ls\n" not in shown
-    assert policy.run(_parse("test"), history=[("ls", "/w", "ask")]) == 0
+    report = policy.difference_report(history)
+    lines = list(report.lines)
+    assert report.status == 1
+    assert lines[:2] == ["allow => ask  make  (2 times)", "ask => deny  rm -rf /"]
+    assert "     2  allow => ask" in lines
+    assert not any("  ls" in line for line in lines)
+    assert policy.difference_report([("ls", "/w", "ask")]).status == 0
 
 
 def test_broken_files_are_told_with_their_line(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command
+from kogniterm.runtime.operations.project_files import trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.turn_ports import RecoveryChoice
-from kogniterm.runtime.use_cases.project_files import trust
 from kogniterm.sessions.records import Intent, Judged
 from kogniterm.types import Phrase, UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kogniterm.agent.recipe_schema import read_recipe
-from kogniterm.runtime.use_cases.recipe_progress import begun_note
+from kogniterm.runtime.operations.recipe_progress import begun_note
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,

@@ -17,8 +17,8 @@ from kogniterm.acp.session_updates import FrontWords, SessionUpdates
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink
 from kogniterm.logs import RedactingFormatter
 from kogniterm.models.catalog import cost_of
+from kogniterm.runtime.operations.stored_data import report_parts
 from kogniterm.runtime.telemetry.telemetry_session import TEXTS, with_texts
-from kogniterm.runtime.use_cases.stored_data import report_parts
 from kogniterm.sessions.atif_export import trajectory
 from kogniterm.sessions.records import RecordBody
 from kogniterm.sessions.session_database import SESSIONS

@@ -13,8 +13,8 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import command_input
+from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes

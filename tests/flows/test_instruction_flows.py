@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow
 from tests.flows.program import replayed
 from tests.support.forge import Forge

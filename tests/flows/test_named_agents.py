@@ -13,7 +13,7 @@ from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.budgets import by_model, turn_uses
 from kogniterm.runtime.extensions.agent_turn import addressed
-from kogniterm.runtime.use_cases.project_files import revoke
+from kogniterm.runtime.operations.project_files import revoke
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run

@@ -14,10 +14,10 @@ from kogniterm.agent.messages import PLAN_MODE, PLAN_MODE_OVER
 from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import replace_plan
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.types import ActionRequest, Decision, PlanReview, UserInput, events
 from kogniterm.ui.repl import next_mode
 from tests.flows.conftest import Flow, MakeFlow, User, change_to, yes

@@ -11,8 +11,8 @@ import pytest
 from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.sessions.records import Intent, Judged, Requested
 from kogniterm.types import events
 from tests.cli.conftest import Shell, shell

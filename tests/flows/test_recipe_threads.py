@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from kogniterm.runtime.operations.stored_data import export_parts
 from kogniterm.runtime.services.archive import JournalPurge
-from kogniterm.runtime.use_cases.stored_data import export_parts
 from kogniterm.sessions.records import Compacted, InputReceived
 from kogniterm.types import ActionRequest, Decision, events
 from tests.cli.conftest import shell

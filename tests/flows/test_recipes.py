@@ -12,9 +12,9 @@ import pytest
 from kogniterm.agent.recipe_schema import open_quotes, read_recipe, recipe_text
 from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError, UsageError
+from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import Answer, events
 from tests.cli.conftest import Shell, shell

@@ -9,10 +9,10 @@ import pytest
 
 from kogniterm.cli.main import main
 from kogniterm.errors import StorageError, UsageError
+from kogniterm.runtime.operations.rewind_session import Rewind, go_back, rewind_points, way_back
 from kogniterm.runtime.replay.recorded_events import past_turns
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.turn_journal import JournalLookup
-from kogniterm.runtime.use_cases.rewind_session import Rewind, go_back, rewind_points, way_back
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed

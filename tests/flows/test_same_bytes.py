@@ -21,14 +21,14 @@ from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
+from kogniterm.runtime.operations.recordings import Recorded
+from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.python_api.open_agent import open_agent
 from kogniterm.runtime.replay.replay_session import replay_recorded
 from kogniterm.runtime.turn_journal import text_of
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.runtime.unattended.stored_answers import store_answer
-from kogniterm.runtime.use_cases.recordings import Recorded
-from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.sessions.records import Intent
 from kogniterm.tools.command_tools import job_tool
 from kogniterm.types import (

@@ -11,12 +11,12 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+from kogniterm.runtime.operations.project_files import revoke, trust
+from kogniterm.runtime.operations.stored_data import export_parts
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust import project_places
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.use_cases.project_files import revoke, trust
-from kogniterm.runtime.use_cases.stored_data import export_parts
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed
 from tests.support.forge import Forge

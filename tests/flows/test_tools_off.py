@@ -10,10 +10,10 @@ import pytest
 
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.operations import project_files
+from kogniterm.runtime.operations.tool_list import ToolEntry, tools_of_session
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
-from kogniterm.runtime.use_cases import project_files
-from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
 from kogniterm.tools.workspace_paths import mode_of
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes

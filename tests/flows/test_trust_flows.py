@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
+from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.types import ActionRequest, Decision
 from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, yes

@@ -280,8 +280,8 @@ def _request(command: str) -> ActionRequest:
 async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
     from kogniterm.agent.recipe_schema import read_recipe
     from kogniterm.approval import Unattended
+    from kogniterm.runtime.operations.run_recipe import run_in_session
     from kogniterm.runtime.turn_ports import TurnIO
-    from kogniterm.runtime.use_cases.run_recipe import run_in_session
 
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.runtime.use_cases.rewind_session import go_back, rewind_points, way_back
+from kogniterm.runtime.operations.rewind_session import go_back, rewind_points, way_back
 from tests.flows.conftest import MakeFlow, yes
 from tests.flows.test_judged_is_run import SECRET
 

@@ -19,7 +19,7 @@ from kogniterm.host.installation import (
     program_folder,
 )
 from kogniterm.paths import resolve
-from kogniterm.runtime.use_cases.health_checks import Finding, check_installation
+from kogniterm.runtime.operations.health_checks import Finding, check_installation
 from tests.support.ordinary import ordinary
 
 

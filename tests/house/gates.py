@@ -107,7 +107,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "httpx2": ("kogniterm.models", "kogniterm.tools.mcp"),
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),
-    "argparse": ("kogniterm.cli",),
+    "argparse": (
+        "kogniterm.cli.main",
+        "kogniterm.cli.options",
+        "kogniterm.cli.argument_parser",
+    ),
     "acp": ("kogniterm.acp",),
     "procrastinate": ("kogniterm.fleet",),
     "ansible_runner": ("kogniterm.execution.hosts.controller",),

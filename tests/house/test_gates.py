@@ -34,6 +34,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.pure_parts, "types/x.py", "import os\n"),
     (gates.package_owners, "runtime/x.py", "from rich.console import Console\n"),
     (gates.package_owners, "models/x.py", "import sqlite3\n"),
+    (gates.package_owners, "cli/verbs/x.py", "import argparse\n"),
     (gates.package_owners, "agent/x.py", "import google.genai\n"),
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),

@@ -9,7 +9,7 @@ import pytest
 
 from kogniterm.errors import ModelError, UsageError
 from kogniterm.models import ModelOptions, open_model
-from kogniterm.runtime.use_cases.recordings import read_recording
+from kogniterm.runtime.operations.recordings import read_recording
 from kogniterm.types import AnswerDelta, Reply
 from tests.flows.conftest import Flow, MakeFlow, change_to, make_flow, yes
 from tests.support.asking import ask
@@ -31,7 +31,7 @@ replies:
 
 
 async def exported(flow: Flow, *inputs: str) -> Path:
-    from kogniterm.runtime.use_cases.stored_data import export_parts
+    from kogniterm.runtime.operations.stored_data import export_parts
 
     for text in inputs:
         await flow.run(text)

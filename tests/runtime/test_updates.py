@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kogniterm
-from kogniterm.runtime.use_cases.updates import UpdateWatch, fetched_commits, installed_version
+from kogniterm.runtime.operations.updates import UpdateWatch, fetched_commits, installed_version
 from tests.support.programs import needs
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")

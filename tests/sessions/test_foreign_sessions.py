@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.use_cases.stored_data import import_session
+from kogniterm.runtime.operations.stored_data import import_session
 from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import InputReceived, Intent, NodeRan, Noted, RecordBody

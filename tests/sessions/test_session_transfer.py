@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.use_cases.stored_data import export_parts
+from kogniterm.runtime.operations.stored_data import export_parts
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.journal.journal import load_state

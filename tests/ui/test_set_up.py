@@ -22,7 +22,7 @@ from kogniterm.models.catalog import BY_NAME
 from kogniterm.models.local import sources, weights
 from kogniterm.models.local.weights import PartialFile, Weights
 from kogniterm.paths import resolve
-from kogniterm.runtime.use_cases import provider_login
+from kogniterm.runtime.operations import provider_login
 from kogniterm.types import Phrase
 from kogniterm.ui.questions.list_question import ListQuestion
 from kogniterm.ui.set_up import SetUp, SetUpScreen

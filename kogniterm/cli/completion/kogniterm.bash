@@ -212,7 +212,7 @@ _kogniterm() {
         '/queue') said='add list show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
         '/queue/add') kind=file flags='-h --help --lang --env-file --debug --file --recipe --items --workspace --here --id --queue --batch --at --priority --tries --json --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/queue/list') flags='-h --help --lang --env-file --debug --state --batch --all-users --limit --json' ;;
-        '/queue/show') kind=file flags='-h --help --lang --env-file --debug --diff --json' ;;
+        '/queue/show') flags='-h --help --lang --env-file --debug --diff --json' ;;
         '/queue/watch') flags='-h --help --lang --env-file --debug --batch --forever' ;;
         '/queue/inbox') flags='-h --help --lang --env-file --debug --json' ;;
         '/queue/cancel') flags='-h --help --lang --env-file --debug --batch --state --json' ;;

@@ -273,7 +273,6 @@ complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l batch -x -d 'Only tas
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l all-users -d 'Tasks of all users, without their contents, for an operator of the database'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l limit -x -d 'Maximum number of results (default: 50)'
 complete -c kogniterm -n '__kogniterm_at "/queue/list"' -l json -d 'Print the result as JSON'
-complete -c kogniterm -n '__kogniterm_at "/queue/show"' -F
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

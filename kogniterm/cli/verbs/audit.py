@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import (
-    JSON,
-    SESSION_NAME,
-    YES,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-)
+from kogniterm.cli.options import JSON, SESSION_NAME, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
@@ -42,7 +34,7 @@ from kogniterm.ui.words.approval_words import (
 
 if TYPE_CHECKING:
     from kogniterm.memory.memory_database import LedgerReport
-    from kogniterm.runtime.use_cases.stored_data import Proof
+    from kogniterm.runtime.operations.stored_data import Proof
     from kogniterm.sessions.chain_audit import AuditEntry, ChainReport
     from kogniterm.sessions.store import SessionStore
 
@@ -52,27 +44,24 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "audit", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, perform: Callable[..., Report], **arguments: Any) -> int:
     """Run the action; 1 when a journal does not hold."""
-    with open_sessions(args) as store:
-        return write_report(args, args.perform(store, args))
+    with open_sessions(call) as store:
+        return write_report(call, perform(store, call, **arguments))
 
 
-def _database(args: argparse.Namespace) -> tuple[Path | str, str, Path]:
+def _database(call: CallOptions) -> tuple[Path | str, str, Path]:
     return (
-        location_of(args),
+        location_of(call),
         user_name(),
         paths_in_use().data,
     )
 
 
-def _verify(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import prove_all, prove_sessions
+def _verify(store: SessionStore, call: CallOptions, sessions: list[str]) -> Report:
+    from kogniterm.runtime.operations.stored_data import prove_all, prove_sessions
 
-    if args.sessions:
-        proof = prove_sessions(store, args.sessions)
-    else:
-        proof = prove_all(store, *_database(args))
+    proof = prove_sessions(store, sessions) if sessions else prove_all(store, *_database(call))
     checked, facts = proof.sessions, proof.facts
     data = [*map(_chain_data, checked.sessions)]
     if checked.heads is not None:
@@ -118,15 +107,15 @@ def _facts_data(report: LedgerReport) -> dict[str, object]:
     }
 
 
-def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
+def _anchor(store: SessionStore, call: CallOptions, yes: bool) -> Report:
     """Begin a new head file, once the user has seen what is wrong with what is there."""
-    from kogniterm.runtime.use_cases.stored_data import begin_heads, prove_all
+    from kogniterm.runtime.operations.stored_data import begin_heads, prove_all
 
-    proof = prove_all(store, *_database(args))
+    proof = prove_all(store, *_database(call))
     broken = [chain_text(report) for report in proof.sessions.sessions if not report.intact]
     for line in (*broken, *_other_texts(proof)):
         sys.stderr.write(visible(line) + "\n")
-    if not args.yes:
+    if not yes:
         confirm(
             _("Accept all records as they are now? [y/N] "),
             (),
@@ -135,7 +124,7 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
             ),
             no=Phrase("Nothing changed."),
         )
-    count = begin_heads(store, *_database(args))
+    count = begin_heads(store, *_database(call))
     begun = plural(
         "New audit anchor created with {count} session.",
         "New audit anchor created with {count} sessions.",
@@ -177,10 +166,10 @@ def chain_text(report: ChainReport) -> str:
     return line
 
 
-def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+def _show(store: SessionStore, call: CallOptions, session: str) -> Report:
     from kogniterm.sessions.chain_audit import trail
 
-    entries = trail(store.database, store.find(args.session).id)
+    entries = trail(store.database, store.find(session).id)
     return Report(
         [_plain(entry) for entry in entries],
         [line for entry in entries for line in _story(entry)],

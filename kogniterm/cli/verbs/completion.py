@@ -6,13 +6,13 @@ for the lists.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.ui.locale import _, mark
 
@@ -28,6 +28,7 @@ LIST = Argument(
     "--list",
     "List names for the scripts: sessions, models, recipes",
     "KIND",
+    "listed",
     choices=get_args(Listed),
 )
 
@@ -54,36 +55,36 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, shell: str | None, listed: Listed | None) -> int:
     """Print the script, or a list for it; returns the exit status."""
-    if args.list is not None:
-        _write_list(args, args.list)
+    if listed is not None:
+        _write_list(call, listed)
         return 0
-    if args.shell is None:
+    if shell is None:
         raise UsageError("Name the shell: {shells}.", shells=", ".join(SCRIPTS))
-    sys.stdout.write((_FOLDER / SCRIPTS[args.shell]).read_text(encoding="utf-8"))
+    sys.stdout.write((_FOLDER / SCRIPTS[shell]).read_text(encoding="utf-8"))
     return 0
 
 
-def _write_list(args: argparse.Namespace, kind: Listed) -> None:
+def _write_list(call: CallOptions, kind: Listed) -> None:
     """Write lines for a shell in the middle of a line; failures are left out there."""
-    listers: Mapping[Listed, Callable[[argparse.Namespace], Iterator[tuple[str, str]]]] = {
+    listers: Mapping[Listed, Callable[[CallOptions], Iterator[tuple[str, str]]]] = {
         "sessions": _sessions,
         "models": _models,
         "recipes": _recipes,
     }
     try:
-        for word, what in listers[kind](args):
+        for word, what in listers[kind](call):
             line = "".join(c if c.isprintable() else " " for c in what)
             sys.stdout.write(f"{word}\t{line}\n")
     except KognitermError:
         return
 
 
-def _sessions(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _sessions(call: CallOptions) -> Iterator[tuple[str, str]]:
     from kogniterm.cli.verb_helpers import location_of, open_sessions_at
 
-    location = location_of(args)
+    location = location_of(call)
     if not isinstance(location, str) and not location.exists():
         return
     with open_sessions_at(location) as sessions:
@@ -91,17 +92,17 @@ def _sessions(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
             yield info.id, info.title or info.folder
 
 
-def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _models(call: CallOptions) -> Iterator[tuple[str, str]]:
     from kogniterm.models.catalog import PROVIDERS
 
     for provider in PROVIDERS:
         yield f"{provider.name}:{provider.default_model}".rstrip(":"), provider.name
 
 
-def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _recipes(call: CallOptions) -> Iterator[tuple[str, str]]:
     from kogniterm.cli.verb_helpers import paths_in_use
+    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import WrittenFiles
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
     store = RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

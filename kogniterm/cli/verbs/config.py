@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import UsageError, why
 from kogniterm.settings.layers import SettingOrigin
 from kogniterm.text.spelling import meant
@@ -24,17 +24,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "config", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action."""
-    return write_report(args, args.perform(args))
-
-
-def _show(args: argparse.Namespace) -> Report:
-    settings = settings_of(args)
+def _show(call: CallOptions, changed: bool) -> Report:
+    settings = call.load_settings()
     rows = [
         (name, value, settings.origin(name))
         for name, value in settings.masked().items()
-        if not args.changed or settings.origin(name).kind != "default"
+        if not changed or settings.origin(name).kind != "default"
     ]
     names = max((len(name) for name, _value, _origin in rows), default=0)
     shown = [(name, _shown(value), _origin_text(origin)) for name, value, origin in rows]
@@ -60,7 +55,7 @@ def _origin_text(origin: SettingOrigin) -> str:
     return translate(shown) if isinstance(shown, Phrase) else shown
 
 
-def _path(_args: argparse.Namespace) -> Report:
+def _path(call: CallOptions) -> Report:
     paths = paths_in_use()
     rows = (
         ("settings", _("settings"), paths.config_file),
@@ -81,16 +76,16 @@ def _path(_args: argparse.Namespace) -> Report:
     )
 
 
-def _prompts(args: argparse.Namespace) -> Report:
+def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
     from kogniterm import prompts
 
     folder = paths_in_use().prompts
-    if args.what is None:
+    if what is None:
         prompts.use(prompts.own_files(folder))
         return _listed(list(prompts.in_force()))
-    if args.name is None:
+    if name is None:
         raise UsageError("Name a prompt; kogniterm config prompts lists them.")
-    name = args.name.removesuffix(".md")
+    name = name.removesuffix(".md")
     if name not in prompts.shipped():
         near = meant(name, list(prompts.shipped()))
         if near:
@@ -101,9 +96,9 @@ def _prompts(args: argparse.Namespace) -> Report:
             "There is no prompt {name}; kogniterm config prompts lists them.", name=name
         )
     file = folder / f"{name}.md"
-    if args.what == "copy":
+    if what == "copy":
         return _copied(name, file)
-    if args.what == "diff":
+    if what == "diff":
         return _difference(name, file)
     own = prompts.own_files(folder).get(name)
     shown, shipped = own or prompts.shipped()[name], prompts.shipped()[name]

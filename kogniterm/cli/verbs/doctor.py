@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
-from kogniterm.cli.options import (
-    JSON,
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    here,
-    settings_of,
-)
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.cli.warm.warm_start import running_servers
 from kogniterm.cli.warm.warm_verb import warm_state
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
@@ -38,9 +29,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 when anything in it is bad."""
-    from kogniterm.runtime.use_cases.health_checks import (
+def run(call: CallOptions, online: bool) -> Report:
+    """Return the report; its status is 1 when anything in it is bad."""
+    from kogniterm.runtime.operations.health_checks import (
         Finding,
         check_installation,
         python_finding,
@@ -48,23 +39,20 @@ def run(args: argparse.Namespace) -> int:
 
     settings, findings = None, [python_finding()]
     try:
-        settings = settings_of(args)
+        settings = call.load_settings()
     except SettingsError as error:
         findings.append(Finding("bad", Phrase("settings"), error.text))
-    findings += check_installation(settings, paths_in_use(), here, online=args.online)
+    findings += check_installation(settings, paths_in_use(), current_folder, online=online)
     findings += [Finding("ok" if running_servers() else "note", line) for line in warm_state()]
     shown = [
         (one.state, translate(one.what), translate(one.fix) if one.fix else "") for one in findings
     ]
-    return write_report(
-        args,
-        Report(
-            {"findings": [{"state": s, "what": what, "fix": fix} for s, what, fix in shown]},
-            [
-                line
-                for state, what, fix in shown
-                for line in (f"{_MARKS[state]}{what}", *([f"    {fix}"] if fix else []))
-            ],
-            status=EXIT_NOT_DONE if any(one.state == "bad" for one in findings) else EXIT_DONE,
-        ),
+    return Report(
+        {"findings": [{"state": s, "what": what, "fix": fix} for s, what, fix in shown]},
+        [
+            line
+            for state, what, fix in shown
+            for line in (f"{_MARKS[state]}{what}", *([f"    {fix}"] if fix else []))
+        ],
+        status=EXIT_NOT_DONE if any(one.state == "bad" for one in findings) else EXIT_DONE,
     )

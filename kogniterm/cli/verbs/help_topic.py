@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 
 from kogniterm.cli import options
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import write_lines
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.ui.commands.help_topics import TOPICS, find, in_columns, screen
@@ -34,17 +34,16 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(_call: CallOptions, topic: list[str]) -> int:
     """Write the list, the topic or the help of the command; returns the exit status."""
-    words: list[str] = args.topic
     columns = min(shutil.get_terminal_size().columns, COLUMNS)
-    topic = find(words[0]) if len(words) == 1 else None
-    if topic is not None:
-        write_lines(screen(topic, columns))
-    elif words:
-        _command_help(words)
+    found = find(topic[0]) if len(topic) == 1 else None
+    if found is not None:
+        write_lines(screen(found, columns))
+    elif topic:
+        _command_help(topic)
     else:
-        rows = [(topic.name, translate(topic.title)) for topic in TOPICS]
+        rows = [(one.name, translate(one.title)) for one in TOPICS]
         write_lines((_("Topics:"), *in_columns(rows, columns), ""))
         write_lines((_("Read one with kogniterm help TOPIC, or /help TOPIC at the prompt."),))
     return EXIT_DONE

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, TO_FILE, YES, Action, Argument, Subparsers, add_actions
 from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
@@ -20,7 +21,6 @@ from kogniterm.cli.verb_helpers import (
     open_sessions,
     paths_in_use,
     user_name,
-    write_report,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.storage.folders import named
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Lesson, Preference
+    from kogniterm.memory.fact_records import Category, Lesson, Preference
     from kogniterm.memory.file_purge import Forgettable
     from kogniterm.memory.forgetter import ForgetRequest, Receipt
-    from kogniterm.runtime.use_cases.stored_data import FactChange
+    from kogniterm.runtime.operations.stored_data import FactChange
 
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
@@ -44,22 +44,20 @@ _NOTHING_BUT_NOTES = Phrase("No facts are stored; lessons, notes and preferences
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `memory` and its actions."""
-    project = Argument("--project", "Use the memories of the project in FOLDER", "FOLDER")
+    project = Argument(
+        "--project", "Use the memories of the project in FOLDER", "FOLDER", field="cwd"
+    )
     add_actions(subparsers, "memory", ACTIONS, JSON, project)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the action."""
-    return write_report(args, args.perform(args))
 
 
 # --- opening ---------------------------------------------------------------------------------
 
 
 def _open(
-    args: argparse.Namespace,
+    call: CallOptions,
     *,
     project: str | None = None,
+    vectors: bool = False,
     others: Sequence[Forgettable] | None = None,
 ) -> Memory:
     """Open the user's memory; with `others`, ready to forget."""
@@ -69,10 +67,10 @@ def _open(
 
     paths = paths_in_use()
     return open_memory(
-        location_of(args),
+        location_of(call),
         user=user_name(),
-        project=_project(args) if project is None else project,
-        vectors=args.action == "search" and vectors_installed(),
+        project=_project(call) if project is None else project,
+        vectors=vectors and vectors_installed(),
         redact=redact,
         key_file=paths.data / "memory-key",
         heads=paths.data,
@@ -81,47 +79,44 @@ def _open(
     )
 
 
-def _project(args: argparse.Namespace) -> str:
+def _project(call: CallOptions) -> str:
     from kogniterm.memory.project.project_profile import project_root
 
-    return str(project_root(_folder(args)))
+    return str(project_root(_folder(call)))
 
 
-def _folder(args: argparse.Namespace) -> Path:
+def _folder(call: CallOptions) -> Path:
     """Return the folder that is meant, with links resolved."""
-    from kogniterm.cli.options import here
     from kogniterm.host.safe_files import resolved
 
-    return resolved(named("", args.project) if args.project else here())
+    return resolved(named("", call.cwd) if call.cwd else current_folder())
 
 
 @contextmanager
-def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
+def _other_stores(call: CallOptions) -> Iterator[list[Forgettable]]:
     """Open the other stores that may hold forgotten words: the journal and files."""
-    from kogniterm.cli.options import settings_of
     from kogniterm.runtime.services.archive import forgettables
 
-    secret = settings_of(args).google_api_key
+    secret = call.load_settings().google_api_key
     key = secret.get_secret_value() if secret is not None else ""
-    with open_sessions(args) as sessions:
-        yield forgettables(paths_in_use(), sessions, _project(args), gemini_key=key)
+    with open_sessions(call) as sessions:
+        yield forgettables(paths_in_use(), sessions, _project(call), gemini_key=key)
 
 
-def _check_writable(args: argparse.Namespace) -> None:
-    from kogniterm.cli.options import settings_of
+def _check_writable(call: CallOptions) -> None:
 
-    if settings_of(args).memory == "off":
+    if call.load_settings().memory == "off":
         raise UsageError("Memory is off. To add to it, use --memory full.")
 
 
 # --- reading and changing --------------------------------------------------------------------
 
 
-def _list(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import listed_facts
+def _list(call: CallOptions, everything: bool) -> Report:
+    from kogniterm.runtime.operations.stored_data import listed_facts
 
-    with _open(args) as memory:
-        facts, now = listed_facts(memory, everything=args.all), memory.clock.now()
+    with _open(call) as memory:
+        facts, now = listed_facts(memory, everything=everything), memory.clock.now()
     return Report(
         [as_json(fact, now) for fact in facts],
         rows=_table(facts, now),
@@ -129,17 +124,17 @@ def _list(args: argparse.Namespace) -> Report:
     )
 
 
-def _search(args: argparse.Namespace) -> Report:
-    with _open(args) as memory:
-        hits = memory.search(" ".join(args.words), args.limit)
+def _search(call: CallOptions, words: list[str], limit: int) -> Report:
+    with _open(call, vectors=True) as memory:
+        hits = memory.search(" ".join(words), limit)
         now = memory.clock.now()
         found = [{**as_json(memory.get(one.id), now), "score": one.score} for one in hits]
     lines = [f"{one.label}  {one.score:.2f}  {one.text}" for one in hits]
     return Report(found, lines, status=EXIT_DONE if hits else EXIT_NOT_DONE)
 
 
-def _lessons(args: argparse.Namespace) -> Report:
-    with _open(args) as memory:
+def _lessons(call: CallOptions) -> Report:
+    with _open(call) as memory:
         lessons = memory.learnings.all()
     return Report(
         [lesson_as_json(one) for one in lessons],
@@ -148,13 +143,13 @@ def _lessons(args: argparse.Namespace) -> Report:
     )
 
 
-def _show(args: argparse.Namespace) -> Report:
+def _show(call: CallOptions, fact: str) -> Report:
     from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.use_cases.stored_data import find_memory
+    from kogniterm.runtime.operations.stored_data import find_memory
     from kogniterm.ui.commands.memory import all_about
 
-    with _open(args) as memory:
-        found, now = find_memory(memory, args.fact), memory.clock.now()
+    with _open(call) as memory:
+        found, now = find_memory(memory, fact), memory.clock.now()
         if isinstance(found, Lesson):
             data = lesson_as_json(found)
         else:
@@ -164,66 +159,69 @@ def _show(args: argparse.Namespace) -> Report:
     return Report(data, [found.label], [(f"  {name}", value) for name, value in rows])
 
 
-def _edit(args: argparse.Namespace) -> Report:
+def _edit(call: CallOptions, fact: str, text: list[str]) -> Report:
     from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.use_cases.stored_data import edit_memory
+    from kogniterm.runtime.operations.stored_data import edit_memory
     from kogniterm.ui.commands.memory import said
 
-    with _open(args) as memory:
-        found, now = edit_memory(memory, args.fact, " ".join(args.text)), memory.clock.now()
+    with _open(call) as memory:
+        found, now = edit_memory(memory, fact, " ".join(text)), memory.clock.now()
     data = lesson_as_json(found) if isinstance(found, Lesson) else as_json(found, now)
     return Report(data, [f"{found.label}  {said(found)}"])
 
 
-def _add(args: argparse.Namespace) -> Report:
+def _add(
+    call: CallOptions, words: list[str], category: Category, slot: str | None, everywhere: bool
+) -> Report:
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.use_cases.stored_data import add_fact
+    from kogniterm.runtime.operations.stored_data import add_fact
 
-    _check_writable(args)
-    with _open(args) as memory:
-        project = "" if args.everywhere else memory.project
-        words = " ".join(args.words)
-        fact, change = add_fact(memory, Candidate(words, args.category, args.slot, project=project))
+    _check_writable(call)
+    with _open(call) as memory:
+        project = "" if everywhere else memory.project
+        fact, change = add_fact(memory, Candidate(" ".join(words), category, slot, project=project))
         data = {"change": change.kind, "fact": as_json(fact, memory.clock.now())}
     return Report(data, [f"{fact.label}  {fact.text}  ({translate(change.reason)})"])
 
 
-def _change(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import change_fact
+def _change(kind: FactChange, call: CallOptions, fact: str, off: bool = False) -> Report:
+    from kogniterm.runtime.operations.stored_data import change_fact
 
-    change: FactChange = "unpin" if args.action == "pin" and args.off else args.action
-    with _open(args) as memory:
-        fact = change_fact(memory, args.fact, change)
-        return Report(as_json(fact, memory.clock.now()), [f"{fact.label}  {fact.text}"])
+    change: FactChange = "unpin" if off else kind
+    with _open(call) as memory:
+        changed = change_fact(memory, fact, change)
+        data = as_json(changed, memory.clock.now())
+    return Report(data, [f"{changed.label}  {changed.text}"])
 
 
-def _prune(args: argparse.Namespace) -> Report:
-    with _open(args) as memory:
-        facts, now = memory.prune(dry_run=not args.yes), memory.clock.now()
+def _prune(call: CallOptions, yes: bool) -> Report:
+    with _open(call) as memory:
+        facts, now = memory.prune(dry_run=not yes), memory.clock.now()
     gone = plural("{count} fact has expired or was replaced.",
                   "{count} facts have expired or were replaced.", len(facts))  # fmt: skip
-    data = {"pruned": args.yes, "facts": [as_json(one, now) for one in facts]}
-    return Report(data, rows=[] if args.yes else _table(facts, now), notes=[gone])
+    data = {"pruned": yes, "facts": [as_json(one, now) for one in facts]}
+    return Report(data, rows=[] if yes else _table(facts, now), notes=[gone])
 
 
 # --- preferences and the project ---------------------------------------------------------------
 
 
-def _prefer(args: argparse.Namespace) -> Report:
+def _prefer(
+    call: CallOptions, name: str | None, value: list[str], here: bool, remove: bool
+) -> Report:
     """List the preferences, set one, or remove one."""
-    from kogniterm.runtime.use_cases.stored_data import remove_preference
+    from kogniterm.runtime.operations.stored_data import remove_preference
 
-    value = " ".join(args.value)
-    if args.name and not (value or args.remove):
-        raise UsageError("Specify a value for {name}, or --remove.", name=args.name)
-    if (args.remove and (value or not args.name)) or (args.here and not args.name):
+    if name and not (value or remove):
+        raise UsageError("Specify a value for {name}, or --remove.", name=name)
+    if (remove and (value or not name)) or (here and not name):
         raise UsageError("Use --remove and --here with the name of a preference.")
-    with _open(args) as memory:
-        if args.remove:
-            remove_preference(memory, args.name, here=args.here)
-        elif args.name:
-            _check_writable(args)
-            memory.preferences.set(args.name, value, scope="project" if args.here else "everywhere")
+    with _open(call) as memory:
+        if name and remove:
+            remove_preference(memory, name, here=here)
+        elif name:
+            _check_writable(call)
+            memory.preferences.set(name, " ".join(value), scope="project" if here else "everywhere")
         held = memory.preferences.stored()
     return _preferences(held)
 
@@ -250,14 +248,14 @@ def _preferences(held: Sequence[Preference]) -> Report:
     )
 
 
-def _project_profile(args: argparse.Namespace) -> Report:
+def _project_profile(call: CallOptions, scan: str | None) -> Report:
     """Show the profile of the project, after a scan for `rescan`."""
     from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.ui.commands.memory import project_rows, project_title
 
-    with _open(args) as memory:
-        if args.scan == "rescan":
-            _rescan(args, memory)
+    with _open(call) as memory:
+        if scan == "rescan":
+            _rescan(call, memory)
         profile = memory.projects.load() or ProjectProfile()
     rows = project_rows(profile)
     data = {
@@ -269,23 +267,23 @@ def _project_profile(args: argparse.Namespace) -> Report:
         data,
         [project_title(profile)] if profile.folder else [],
         [(f"  {name}", value) for name, value in rows],
-        notes=[] if rows else [_not_scanned(args)],
+        notes=[] if rows else [_not_scanned(call)],
     )
 
 
-def _rescan(args: argparse.Namespace, memory: Memory) -> None:
+def _rescan(call: CallOptions, memory: Memory) -> None:
     """Scan the folder now. Raises `UsageError` for one that is not trusted."""
     from kogniterm.memory.project.project_scan import scan
 
-    _check_writable(args)
-    folder = _folder(args)
+    _check_writable(call)
+    folder = _folder(call)
     if not _trusted(folder):
         raise UsageError("{folder} is not trusted; trust it with: kogniterm trust", folder=folder)
     memory.projects.save(scan(folder, memory.clock))
 
 
-def _not_scanned(args: argparse.Namespace) -> str:
-    folder = _folder(args)
+def _not_scanned(call: CallOptions) -> str:
+    folder = _folder(call)
     if _trusted(folder):
         return _("The folder has not been scanned yet: kogniterm memory project rescan")
     return _(
@@ -302,40 +300,46 @@ def _trusted(folder: Path) -> bool:
 # --- forgetting ------------------------------------------------------------------------------
 
 
-def _forget(args: argparse.Namespace) -> Report:
+def _forget(
+    call: CallOptions,
+    words: list[str],
+    everything: bool,
+    here: bool,
+    session: str | None,
+    yes: bool,
+) -> Report:
     from kogniterm.memory.forgetter import ForgetRequest
 
-    if sum([bool(args.words), args.all, args.here, bool(args.session)]) != 1:
+    if sum([bool(words), everything, here, bool(session)]) != 1:
         raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
-    project = "" if args.all else None
-    with _other_stores(args) as others, _open(args, project=project, others=others) as memory:
+    project = "" if everything else None
+    with _other_stores(call) as others, _open(call, project=project, others=others) as memory:
         forgetter = memory.forgetter
-        if args.words:
-            request = forgetter.requested(" ".join(args.words))
-            _ask(args, request)
+        if words:
+            request = forgetter.requested(" ".join(words))
+            if not yes:
+                _ask(request)
             return _receipt(forgetter.carry_out(request))
-        if args.all:
+        if everything:
             every = ForgetRequest(tuple(forgetter.everything()))
-            _ask(args, every, without_facts=_NOTHING_BUT_NOTES)
+            if not yes:
+                _ask(every, without_facts=_NOTHING_BUT_NOTES)
             return _receipt(forgetter.forget_everything())
         facts = memory.facts()
-        if args.session:
-            own = [one for one in facts if one.origin.session_id == args.session]
+        if session:
+            own = [one for one in facts if one.origin.session_id == session]
         else:
             own = [one for one in facts if one.project == memory.project]
-        _ask(args, ForgetRequest(tuple(own)), without_facts=_NOTHING_BUT_NOTES)
-        return _receipt(forgetter.forget_all(session_id=args.session))
+        if not yes:
+            _ask(ForgetRequest(tuple(own)), without_facts=_NOTHING_BUT_NOTES)
+        return _receipt(forgetter.forget_all(session_id=session))
 
 
-def _ask(
-    args: argparse.Namespace, request: ForgetRequest, without_facts: Phrase | None = None
-) -> None:
+def _ask(request: ForgetRequest, without_facts: Phrase | None = None) -> None:
     """Show what would be deleted; raise `UsageError` unless the user agrees."""
     from kogniterm.runtime.services.archive import user_files
     from kogniterm.runtime.services.forget_service import affected
 
-    if args.yes:
-        return
     files = user_files(paths_in_use(), "")
     confirm(
         _("Forget this for good? [y/N] "),
@@ -379,18 +383,18 @@ def _receipt(receipt: Receipt) -> Report:
 # --- transfer --------------------------------------------------------------------------------
 
 
-def _export(args: argparse.Namespace) -> Report:
+def _export(call: CallOptions, to: str | None, no_redact: bool) -> Report:
     from kogniterm.memory.memory_transfer import export_lines
     from kogniterm.storage.drivers import storage_errors
     from kogniterm.text.redact import redact
 
-    with _open(args) as memory:
-        lines = export_lines(memory) if args.no_redact else export_lines(memory, redact=redact)
+    with _open(call) as memory:
+        lines = export_lines(memory) if no_redact else export_lines(memory, redact=redact)
     text = "".join(f"{line}\n" for line in lines)
-    if not args.to:
+    if not to:
         sys.stdout.write(text)
         return Report(printed=True)
-    target = file_to_write(args.to)
+    target = file_to_write(to)
     with storage_errors(target):
         target.touch(mode=0o600)
         target.write_text(text, encoding="utf-8")
@@ -398,19 +402,19 @@ def _export(args: argparse.Namespace) -> Report:
     return Report(printed=True)
 
 
-def _import(args: argparse.Namespace) -> Report:
+def _import(call: CallOptions, file: str, yes: bool) -> Report:
     from kogniterm.memory.memory_transfer import import_lines
-    from kogniterm.runtime.use_cases.stored_data import read_lines
+    from kogniterm.runtime.operations.stored_data import read_lines
 
-    if args.yes:
-        _check_writable(args)
-    lines = read_lines(args.file)
-    with _open(args) as memory:
-        counts = import_lines(memory, lines, dry_run=not args.yes)
+    if yes:
+        _check_writable(call)
+    lines = read_lines(file)
+    with _open(call) as memory:
+        counts = import_lines(memory, lines, dry_run=not yes)
     return Report(
-        {"imported": args.yes, **counts},
+        {"imported": yes, **counts},
         [", ".join(f"{name}: {count}" for name, count in counts.items())],
-        notes=[] if args.yes else [_("Nothing was written; add --yes to import.")],
+        notes=[] if yes else [_("Nothing was written; add --yes to import.")],
     )
 
 
@@ -420,7 +424,7 @@ _APPLY = Argument("--yes", "Make the changes; without it, only report them")
 
 ACTIONS = (
     Action("list", "List what is remembered for this project", _list, (
-        Argument("--all", "Include replaced and expired memories"),),
+        Argument("--all", "Include replaced and expired memories", field="everything"),),
         ("kogniterm memory list", "kogniterm memory list --all")),
     Action("search", "Search memories by words or meaning", _search, (_WORDS, limit_option(10)),
            ("kogniterm memory search deploy",)),
@@ -440,12 +444,12 @@ ACTIONS = (
         _FACT, Argument("text", "New text", "WORD", nargs="+")),
         ('kogniterm memory edit m7 "deploy on Thursdays only"',
          'kogniterm memory edit l3 "run the unit tests with tox"')),
-    Action("confirm", "Confirm a memory; a pending one becomes active", _change, (_FACT,),
-           ("kogniterm memory confirm m7",)),
-    Action("pin", "Keep a memory from expiring and use it in every task", _change, (
+    Action("confirm", "Confirm a memory; a pending one becomes active", partial(_change, "confirm"),
+           (_FACT,), ("kogniterm memory confirm m7",)),
+    Action("pin", "Keep a memory from expiring and use it in every task", partial(_change, "pin"), (
         _FACT, Argument("--off", "Remove the pin")),
         ("kogniterm memory pin m7", "kogniterm memory pin m7 --off")),
-    Action("undo", "Restore a memory that was replaced", _change, (_FACT,),
+    Action("undo", "Restore a memory that was replaced", partial(_change, "undo"), (_FACT,),
            ("kogniterm memory undo m7",)),
     Action("prefer", "List the preferences; set or remove one", _prefer, (
         Argument("name", "Name of the preference", "NAME", nargs="?"),
@@ -461,7 +465,7 @@ ACTIONS = (
         ("kogniterm memory project", "kogniterm memory project rescan")),
     Action("forget", "Delete memories from every store, and verify it", _forget, (
         Argument("words", "Words, or an ID", "WORD", nargs="*"),
-        Argument("--all", "Delete everything, for all projects"),
+        Argument("--all", "Delete everything, for all projects", field="everything"),
         Argument("--here", "Delete everything learned in this project"),
         Argument("--session", "Delete what was learned in a session", "ID"),
         YES), ("kogniterm memory forget m7", "kogniterm memory forget l3",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import ModelKeyMissingError
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.ui.locale import _
@@ -29,17 +29,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "models", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; failures are `KognitermError`s."""
-    return write_report(args, args.perform(args))
-
-
-def _list(args: argparse.Namespace) -> Report:
+def _list(call: CallOptions) -> Report:
     from kogniterm.models.local.weights import CATALOGUE, state_of
     from kogniterm.ui.questions.model_choice import source_text
 
-    listings = _listings(args)
-    in_use = _in_use(args)
+    listings = _listings(call)
+    in_use = _in_use(call)
     folder = paths_in_use().weights
     states = [state_of(entry, folder) for entry in CATALOGUE]
     data = {
@@ -57,11 +52,11 @@ def _list(args: argparse.Namespace) -> Report:
     )  # fmt: skip
 
 
-def _listings(args: argparse.Namespace) -> list[ModelListing]:
+def _listings(call: CallOptions) -> list[ModelListing]:
     """Return the models of every configured provider; those with a live list are asked at once."""
     from kogniterm.runtime.build import model_lists
 
-    lists = model_lists(settings_of(args), paths_in_use())
+    lists = model_lists(call.load_settings(), paths_in_use())
     asked = {one.name for one in lists.asked}
     with ThreadPoolExecutor(max(len(asked), 1)) as pool:
         calls = {name: pool.submit(lists.live, BY_NAME[name]) for name in asked}
@@ -71,14 +66,14 @@ def _listings(args: argparse.Namespace) -> list[ModelListing]:
         ]
 
 
-def _in_use(args: argparse.Namespace) -> str:
+def _in_use(call: CallOptions) -> str:
     """Return the model that a new session uses; empty where none can be."""
     from kogniterm.models.local.weights import default_weights
-    from kogniterm.runtime.use_cases.provider_login import model_in_use
+    from kogniterm.runtime.operations.provider_login import model_in_use
 
     paths = paths_in_use()
     try:
-        name = model_in_use(settings_of(args), paths)
+        name = model_in_use(call.load_settings(), paths)
     except ModelKeyMissingError:
         return ""
     return f"local:{default_weights(paths.weights).name}" if name == "local" else name
@@ -134,27 +129,26 @@ def _weights_line(state: WeightsState) -> str:
     return f"local:{entry.short}  {words[state.state]:<{width}}  {size}  {entry.license}"
 
 
-def _pull(args: argparse.Namespace) -> Report:
+def _pull(call: CallOptions, name: str | None, source: str | None) -> Report:
     from kogniterm.models.local.sources import source_of
     from kogniterm.models.local.weights import DEFAULT_NAME, PullProgress, pull, weights_called
     from kogniterm.ui.screen.progress import transfer
 
-    entry = weights_called(_bare(args.name or DEFAULT_NAME))
+    entry = weights_called(_bare(name or DEFAULT_NAME))
     with transfer(entry.name) as display:
 
         def progress(now: PullProgress) -> None:
             display.update(now.done, now.total, now.doing)
 
-        source = source_of(entry, args.source)
-        file = pull(entry, paths_in_use().weights, source, progress=progress)
+        file = pull(entry, paths_in_use().weights, source_of(entry, source), progress=progress)
     ready = _("{title} is ready: {file} (its sha256 was checked).")
     return Report(lines=[ready.format(title=entry.title, file=file)])
 
 
-def _remove(args: argparse.Namespace) -> Report:
+def _remove(call: CallOptions, name: str) -> Report:
     from kogniterm.models.local.weights import remove, weights_called
 
-    entry = weights_called(_bare(args.name))
+    entry = weights_called(_bare(name))
     freed = remove(entry, paths_in_use().weights)
     words = (
         _("Removed {title}: {size} MB freed.") if freed else _("{title} was not on this machine.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 import shlex
@@ -12,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, folder_of
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
     Report,
     iso,
     open_sessions,
     paths_in_use,
-    write_report,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.text.language import fold_case
@@ -79,19 +78,6 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "policy", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace, *, history: History | None = None) -> int:
-    """Run the action; for `test` the status is 1 when something would be decided differently.
-
-    Without `history` it is that of the user's earlier sessions.
-    """
-    if history is not None or args.action != "test":
-        return write_report(args, args.perform(args, history or ()))
-    from kogniterm.sessions.chain_audit import judged_commands
-
-    with open_sessions(args) as store:
-        return write_report(args, args.perform(args, judged_commands(store)))
-
-
 def _traced(entry: RuleTrace) -> str:
     """Return a line of a verdict's trace; one that did not match decided nothing."""
     from kogniterm.ui.words.approval_words import decision_text, origin_text
@@ -102,7 +88,7 @@ def _traced(entry: RuleTrace) -> str:
     return f"  {decided}{reason}" if named else f"  {decided}{origin}: {reason}"
 
 
-def _check(args: argparse.Namespace, _history: History) -> Report:
+def _check(call: CallOptions, command_text: list[str], mode: str, file: Path | None) -> Report:
     """Explain the verdict on a command, rule by rule."""
     from kogniterm.approval import render, warnings
     from kogniterm.ui.words.approval_words import (
@@ -111,13 +97,13 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         label_text,
     )
 
-    words: list[str] = args.command_text
+    words: list[str] = command_text
     # The shell took the quotes away where a command was given as several words.
     command = words[0] if len(words) == 1 else shlex.join(words)
-    folder = folder_of(args)
+    folder = call.folder()
     project, notices = _project_rules(folder)
-    rules = _own_rules(args) + project
-    mode = approval_mode(args.mode)
+    rules = _own_rules(file) + project
+    mode = approval_mode(mode)
     report, verdict = judged(command, folder, rules, _store().leases(folder), mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
@@ -127,7 +113,7 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         _("Risk: {label}").format(label=label_text(report.label)),
         *(f"  - {translate(reason)}" for reason in reasons),
         *(f"  * {effect_text(effect)}" for effect in report.effects),
-        _("Verdict in {mode} mode: {kind}").format(mode=args.mode, kind=kind),
+        _("Verdict in {mode} mode: {kind}").format(mode=mode, kind=kind),
         *map(_traced, verdict.trace),
         *map(translate, notices),
     ]
@@ -152,17 +138,25 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     return Report(data, lines)
 
 
-def _test(args: argparse.Namespace, history: History) -> Report:
+def _test(call: CallOptions, mode: str, file: Path | None) -> Report:
+    from kogniterm.sessions.chain_audit import judged_commands
+
+    with open_sessions(call) as store:
+        return difference_report(judged_commands(store), mode, file)
+
+
+def difference_report(history: History, mode: str = "ask", file: Path | None = None) -> Report:
+    """Return how the rules now judge earlier commands; 1 when one is decided differently."""
     from kogniterm.approval import render
     from kogniterm.ui.words.approval_words import decision_text
 
-    own = _own_rules(args)
+    own = _own_rules(file)
 
     @cache
     def applying_in(folder: str) -> tuple[RuleSet, tuple[Lease, ...]]:
         return own + _project_rules(folder)[0], _store().leases(folder)
 
-    mode = approval_mode(args.mode)
+    mode = approval_mode(mode)
     found = list(differences(history, applying_in=applying_in, mode=mode))
 
     def change(before: str, now: str) -> str:
@@ -183,11 +177,11 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     )
 
 
-def _own_rules(args: argparse.Namespace) -> RuleSet:
+def _own_rules(file: Path | None) -> RuleSet:
     from kogniterm.runtime.services.policy_service import rules_of
 
-    if args.file:
-        return rules_of(args.file, must_exist=True)
+    if file is not None:
+        return rules_of(file, must_exist=True)
     return rules_of(paths_in_use().policy_file)
 
 
@@ -207,7 +201,7 @@ def _store() -> PermissionStore:
     return PermissionStore(paths.permissions_file, paths.permission_uses)
 
 
-def _permissions(args: argparse.Namespace, _history: History) -> Report:
+def _permissions(_call: CallOptions) -> Report:
     """List the permissions of all projects."""
     from kogniterm.ui.words.approval_words import use_text
 
@@ -243,11 +237,11 @@ def _told(permission: Permission, last_use: float | None) -> dict[str, object]:
     }
 
 
-def _revoke(args: argparse.Namespace, _history: History) -> Report:
+def _revoke(_call: CallOptions, permission: str) -> Report:
     """Revoke a permission of any project, or all."""
     store = _store()
     known = [one.lease.id for one in store.permissions()]
-    ids = known if args.permission == "all" else [args.permission]
+    ids = known if permission == "all" else [permission]
     gone = [store.revoke(one).lease for one in ids]
     lines = [
         _("Permission {id} revoked: {permission}").format(

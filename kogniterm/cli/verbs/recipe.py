@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from functools import partial
@@ -10,21 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli import run as task
-from kogniterm.cli.options import (
-    JSON,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-    folder_of,
-    settings_of,
-)
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.cli.verb_helpers import (
     Report,
     open_sessions,
     recipe_store,
     write_json,
-    write_report,
 )
 from kogniterm.errors import UsageError, why
 
@@ -32,7 +23,6 @@ if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.unattended.parked_turn import Parking
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
     from kogniterm.types import Answer
 
 
@@ -41,32 +31,31 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "recipe", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; returns the exit status."""
-    return write_report(args, args.perform(args, recipe_store()))
-
-
-def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
-    from kogniterm.runtime.use_cases.recipe_store import read_file, recipe_of_plan, value_pairs
+def _save(
+    call: CallOptions, name: str, values: list[str], file: str | None, session: str, replace: bool
+) -> Report:
+    from kogniterm.runtime.operations.recipe_store import read_file, recipe_of_plan, value_pairs
     from kogniterm.sessions.journal.codec import stored_records
 
-    values = value_pairs(args.values)
-    store.path(args.name)
-    if args.file is not None:
-        if values:
+    inputs = value_pairs(values)
+    store = recipe_store()
+    store.path(name)
+    if file is not None:
+        if inputs:
             raise UsageError(
                 "INPUT=VALUE cannot be combined with --file. Give values when you run the recipe."
             )
-        recipe = read_file(Path(args.file)).model_copy(update={"name": args.name})
+        recipe = read_file(Path(file)).model_copy(update={"name": name})
     else:
-        with open_sessions(args) as sessions:
-            info = sessions.find(args.session)
+        with open_sessions(call) as sessions:
+            info = sessions.find(session)
             records = (row.record() for row in stored_records(sessions.database, info.id))
-            recipe = recipe_of_plan(args.name, records, values)
-    return Report(lines=[str(store.save(recipe, replace=args.replace))])
+            recipe = recipe_of_plan(name, records, inputs)
+    return Report(lines=[str(store.save(recipe, replace=replace))])
 
 
-def _list(args: argparse.Namespace, store: RecipeStore) -> Report:
+def _list(call: CallOptions) -> Report:
+    store = recipe_store()
     recipes = [(name, store.load(name)) for name in store.names()]
     return Report(
         [
@@ -77,42 +66,43 @@ def _list(args: argparse.Namespace, store: RecipeStore) -> Report:
     )
 
 
-def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
+def _show(call: CallOptions, name: str | None, schema: bool) -> Report:
     from kogniterm.agent.recipe_schema import recipe_schema, recipe_text
 
-    if args.schema:
+    if schema:
         write_json(recipe_schema())
         return Report(printed=True)
-    if args.name is None:
+    if name is None:
         raise UsageError("Name the recipe to show; kogniterm recipe list lists them.")
-    recipe = store.load(args.name)
+    recipe = recipe_store().load(name)
     data = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Report(data, recipe_text(recipe).splitlines())
 
 
-def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
+def _run(call: CallOptions, name: str, values: list[str], inputs: str | None, **given: Any) -> int:
     from kogniterm.runtime.build import open_session
+    from kogniterm.runtime.operations.recipe_store import value_pairs
     from kogniterm.runtime.unattended.parked_turn import Parking
-    from kogniterm.runtime.use_cases.recipe_store import value_pairs
 
-    values = {**_inputs_in(args.inputs), **value_pairs(args.values)}
-    recipe = store.named(args.name)
-    wanted = task.named_session(args)
-    settings, folder = settings_of(args), folder_of(args)
+    request = RunRequest(call, **given)
+    chosen = {**_inputs_in(inputs), **value_pairs(values)}
+    recipe = recipe_store().named(name)
+    wanted = request.named_session
+    settings, folder = call.load_settings(), call.folder()
 
     def start(watched: task.RunFront, sink: task.Sink) -> int:
         session = open_session(
             settings, folder=folder, session_id=wanted, create=wanted is not None
         )
         try:
-            parking = Parking(session) if args.park else None
-            running = _turn(session, recipe, values, watched, sink, parking)
+            parking = Parking(session) if request.park else None
+            running = _turn(session, recipe, chosen, watched, sink, parking)
             left_open = partial(getattr, parking, "answer", None)
             return asyncio.run(task.drive(session, running, sink, left_open))
         finally:
             session.close()
 
-    return Report(status=task.with_front(args, start), printed=True)
+    return task.with_front(request, start)
 
 
 async def _turn(
@@ -125,9 +115,9 @@ async def _turn(
 ) -> Answer:
     """Run the recipe, or go on with it; the answer of a run that has ended is repeated."""
     from kogniterm.approval import Unattended
+    from kogniterm.runtime.operations.run_recipe import recipe_input, run_in_session
     from kogniterm.runtime.turn_ports import TurnIO
     from kogniterm.runtime.unattended.named_session import given_before, repeat_answer
-    from kogniterm.runtime.use_cases.run_recipe import recipe_input, run_in_session
 
     asked = parking or (watched.approver(session) if watched.approver else Unattended())
     recover = parking.recover if parking is not None else watched.recover

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
-from kogniterm.cli.verb_helpers import Report, open_sessions, write_report
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, open_sessions
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.text.shorten import cut
 from kogniterm.ui.locale import _, mark, plural
@@ -45,25 +45,25 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Replay and report; 1 when the run differs from the record."""
+def run(call: CallOptions, session: str, live: bool, folder: str | None) -> Report:
+    """Replay and report; the status is 1 when the run differs from the record."""
+    from kogniterm.runtime.operations.recordings import recorded_file, recorded_session
     from kogniterm.runtime.replay.replay_session import replay_recorded
-    from kogniterm.runtime.use_cases.recordings import recorded_file, recorded_session
 
-    if args.folder is not None and not args.live:
+    if folder is not None and not live:
         raise UsageError(
             "--folder needs --live; without it, no command runs and no folder is copied."
         )
-    with tempfile.TemporaryDirectory(prefix="kogniterm-replay-") as folder:
-        scratch, file = Path(folder), Path(args.session)
+    with tempfile.TemporaryDirectory(prefix="kogniterm-replay-") as temporary:
+        scratch, file = Path(temporary), Path(session)
         if file.is_file():
             recorded = recorded_file(file)
         else:
-            with open_sessions(args) as store:
-                recorded = recorded_session(store, args.session)
-        report = replay_recorded(recorded, scratch, live=args.live, folder=args.folder)
+            with open_sessions(call) as store:
+                recorded = recorded_session(store, session)
+        report = replay_recorded(recorded, scratch, live=live, folder=folder)
     status = EXIT_DONE if report.divergence is None else EXIT_NOT_DONE
-    return write_report(args, Report(dataclasses.asdict(report), _sentences(report), status=status))
+    return Report(dataclasses.asdict(report), _sentences(report), status=status)
 
 
 def _sentences(report: ReplayReport) -> list[str]:

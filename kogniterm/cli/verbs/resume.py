@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, session_wanted
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import open_sessions
 from kogniterm.errors import UsageError
 from kogniterm.settings import environment
@@ -40,26 +40,23 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, session: str | None) -> int:
     """Find the session, or list those to pick from, and open the prompt on it."""
     from kogniterm.cli import open_prompt
 
-    wanted = session_wanted(args)
-    if args.session and wanted is not None:
-        other = "--continue" if wanted == "last" else "--resume"
+    if session and call.resume is not None:
+        other = "--continue" if call.resume == "last" else "--resume"
         raise UsageError(
             "{option} cannot be combined with {other}.", option=_("SESSION"), other=other
         )
     rows: Sequence[SessionRow] = ()
-    with open_sessions(args) as store:
-        if args.session:
-            info = store.find(args.session)
-            args.resume = info.id
-            if not hasattr(args, "cwd"):
-                args.cwd = info.folder
+    with open_sessions(call) as store:
+        if session:
+            info = store.find(session)
+            call = call._replace(resume=info.id, cwd=call.cwd or info.folder)
         else:
             rows = _rows(store)
-    return open_prompt.run(args, sessions=rows)
+    return open_prompt.run(call, sessions=rows)
 
 
 def _rows(store: SessionStore) -> Sequence[SessionRow]:

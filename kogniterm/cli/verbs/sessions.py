@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli.options import (
     JSON,
@@ -18,10 +17,10 @@ from kogniterm.cli.options import (
     Subparsers,
     add_actions,
     days,
-    here,
     whole,
 )
 from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
@@ -38,6 +37,7 @@ from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.operations.stored_data import ExportFormat
     from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
@@ -47,17 +47,17 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "sessions", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, perform: Callable[..., Report], **arguments: Any) -> int:
     """Run the action; return 1 if the output is known to be incomplete."""
-    with open_sessions(args) as store:
-        status = write_report(args, args.perform(store, args))
-        cut = store.anchor.damaged and args.action in ("list", "show", "search")
+    with open_sessions(call) as store:
+        status = write_report(call, perform(store, call, **arguments))
+        cut = store.anchor.damaged and perform in (_list, _show, _search)
     return EXIT_NOT_DONE if cut else status
 
 
-def _list(store: SessionStore, args: argparse.Namespace) -> Report:
-    folder = str(here()) if args.here else None
-    infos = store.sessions(folder=folder, used=not args.all, limit=args.limit)
+def _list(store: SessionStore, call: CallOptions, here: bool, all: bool, limit: int) -> Report:
+    folder = str(current_folder()) if here else None
+    infos = store.sessions(folder=folder, used=not all, limit=limit)
     return Report(
         [session_json(info) for info in infos],
         rows=[
@@ -68,20 +68,20 @@ def _list(store: SessionStore, args: argparse.Namespace) -> Report:
     )
 
 
-def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+def _show(store: SessionStore, call: CallOptions, session: str) -> Report:
     from kogniterm.sessions.readable_export import markdown, outline
 
-    if args.json:
-        info = store.find(args.session)
+    if call.json:
+        info = store.find(session)
         turns = [asdict(turn) for turn in outline(store.database, info.id)]
         return Report({**session_json(info), "content": turns})
-    for part in markdown(store, args.session, translate):
+    for part in markdown(store, session, translate):
         sys.stdout.write("\n".join(map(visible, part.split("\n"))))
     return Report(printed=True)
 
 
-def _search(store: SessionStore, args: argparse.Namespace) -> Report:
-    hits = store.search(" ".join(args.words), limit=args.limit)
+def _search(store: SessionStore, call: CallOptions, words: list[str], limit: int) -> Report:
+    hits = store.search(" ".join(words), limit=limit)
     lines: list[str] = []
     for info, hit in hits:
         where = _("turn {turn}").format(turn=hit.turn)
@@ -93,23 +93,29 @@ def _search(store: SessionStore, args: argparse.Namespace) -> Report:
     )
 
 
-def _rename(store: SessionStore, args: argparse.Namespace) -> Report:
-    return Report(session_json(store.rename(args.session, args.title)))
+def _rename(store: SessionStore, call: CallOptions, session: str, title: str) -> Report:
+    return Report(session_json(store.rename(session, title)))
 
 
-def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
-    if args.sessions and args.older_than is not None:
+def _delete(
+    store: SessionStore,
+    _call: CallOptions,
+    sessions: list[str],
+    older_than: float | None,
+    yes: bool,
+) -> Report:
+    if sessions and older_than is not None:
         raise UsageError(
             "{option} cannot be combined with {other}.", option="--older-than", other=_("SESSION")
         )
-    if not args.sessions and args.older_than is None:
+    if not sessions and older_than is None:
         raise UsageError("Specify the sessions to delete: their IDs, or --older-than DAYS.")
     infos = (
-        store.unused(args.older_than)
-        if args.older_than is not None
-        else [store.find(reference) for reference in args.sessions]
+        store.unused(older_than)
+        if older_than is not None
+        else [store.find(reference) for reference in sessions]
     )
-    if infos and not args.yes:
+    if infos and not yes:
         confirm(
             _("Delete permanently? [y/N] "),
             [f"{info.id}  {info.title}" for info in infos],
@@ -121,45 +127,47 @@ def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report([session_json(info) for info in deleted], notes=[count])
 
 
-def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
+def _fork(store: SessionStore, call: CallOptions, session: str, turn: int | None) -> Report:
     from kogniterm.sessions.session_transfer import fork
 
-    info = fork(store, args.session, turn=args.turn)
+    info = fork(store, session, turn=turn)
     return Report(session_json(info), [info.id])
 
 
-def _export(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import export_parts
+def _export(
+    store: SessionStore, _call: CallOptions, session: str, form: ExportFormat, to: str | None
+) -> Report:
+    from kogniterm.runtime.operations.stored_data import export_parts
 
-    return _write(args, export_parts(store, args.session, args.format, translate), "export")
+    return _write(to, export_parts(store, session, form, translate), "export")
 
 
-def _report(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import report_parts
+def _report(store: SessionStore, call: CallOptions, session: str, to: str | None) -> Report:
+    from kogniterm.runtime.operations.stored_data import report_parts
     from kogniterm.text.redact import redact
 
-    return _write(args, report_parts(store, args.session, redact=redact), "report")
+    return _write(to, report_parts(store, session, redact=redact), "report")
 
 
-def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report:
+def _write(to: str | None, parts: Iterable[str], kind: Kind) -> Report:
     """Write a new file for the user, or to standard output."""
     from kogniterm.sessions.session_transfer import replaced
 
-    if args.to is None or args.to == "-":
+    if to is None or to == "-":
         sys.stdout.writelines(parts)
         return Report(printed=True)
-    target = file_to_write(args.to)
+    target = file_to_write(to)
     with replaced(target) as file:
         file.writelines(parts)
     note_written(target, kind)
     return Report(printed=True)
 
 
-def _import(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
+def _import(store: SessionStore, call: CallOptions, file: str, as_new: bool) -> Report:
+    from kogniterm.runtime.operations.stored_data import import_session, read_lines
 
-    lines = read_lines(args.file)
-    info: SessionInfo = import_session(store, lines, folder=str(here()), as_new=args.as_new)
+    lines = read_lines(file)
+    info: SessionInfo = import_session(store, lines, folder=str(current_folder()), as_new=as_new)
     return Report(session_json(info), [f"{info.id}  {info.title}"])
 
 
@@ -187,7 +195,7 @@ ACTIONS = (
     Action("export", "Write a session to a file", _export, (
         SESSION_NAME,
         Argument("--format", "jsonl (can be imported), markdown (for reading) or atif (for Harbor)",
-                 "FORMAT", choices=("jsonl", "markdown", "atif"), default="jsonl"),
+                 "FORMAT", "form", choices=("jsonl", "markdown", "atif"), default="jsonl"),
         TO_FILE),
         ("kogniterm sessions export last --to session.jsonl",
          "kogniterm sessions export last --format markdown",

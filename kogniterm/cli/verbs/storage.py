@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
     Report,
     location_of,
     open_sessions_at,
     paths_in_use,
     user_name,
-    write_report,
 )
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
@@ -26,17 +25,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "storage", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; 1 when something does not hold."""
-    return write_report(args, args.perform(args))
-
-
-def _location(args: argparse.Namespace, name: str) -> Path | str:
+def _location(call: CallOptions, name: str) -> Path | str:
     """Return the location that a word on the command line means."""
     if name == "sqlite":
         return paths_in_use().database
     if name == "postgres":
-        location = location_of(args)
+        location = location_of(call)
         if isinstance(location, Path):
             raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
         return location
@@ -65,8 +59,10 @@ def _require_database(location: Path | str) -> None:
         raise UsageError("{place} is not a SQLite database.", place=location)
 
 
-def _both(args: argparse.Namespace, *, must_exist: bool = False) -> tuple[Path | str, Path | str]:
-    source, target = _location(args, args.source), _location(args, args.target)
+def _both(
+    call: CallOptions, first: str, second: str, *, must_exist: bool = False
+) -> tuple[Path | str, Path | str]:
+    source, target = _location(call, first), _location(call, second)
     if source == target:
         raise UsageError("Source and target are the same database: {place}", place=_shown(source))
     _require_database(source)
@@ -79,11 +75,11 @@ def _shown(location: Path | str) -> str:
     return without_password(str(location))
 
 
-def _copy(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import copy_memory_between
+def _copy(call: CallOptions, first: str, second: str) -> Report:
+    from kogniterm.runtime.operations.stored_data import copy_memory_between
     from kogniterm.sessions.session_transfer import copy_all
 
-    source, target = _both(args)
+    source, target = _both(call, first, second)
     with open_sessions_at(source) as old, open_sessions_at(target) as new:
         report = copy_all(old, new)
     rows = copy_memory_between(source, target, user_name())
@@ -107,11 +103,11 @@ def _copy(args: argparse.Namespace) -> Report:
     )
 
 
-def _compare(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import has_same_memory
+def _compare(call: CallOptions, first: str, second: str) -> Report:
+    from kogniterm.runtime.operations.stored_data import has_same_memory
     from kogniterm.sessions.session_transfer import differences
 
-    source, target = _both(args, must_exist=True)
+    source, target = _both(call, first, second, must_exist=True)
     with open_sessions_at(source) as old, open_sessions_at(target) as new:
         different = differences(old, new)
         count = len(old.sessions(limit=1_000_000))
@@ -127,11 +123,11 @@ def _compare(args: argparse.Namespace) -> Report:
     )
 
 
-def _migrate(args: argparse.Namespace) -> Report:
+def _migrate(call: CallOptions) -> Report:
     """Open the database, which migrates it, and say so."""
-    from kogniterm.runtime.use_cases.stored_data import schema_version
+    from kogniterm.runtime.operations.stored_data import schema_version
 
-    location = location_of(args)
+    location = location_of(call)
     with open_sessions_at(location) as store:
         version = schema_version(store)
     done = _("{place} is up to date (schema {number}).")
@@ -141,12 +137,12 @@ def _migrate(args: argparse.Namespace) -> Report:
     )
 
 
-def _check(args: argparse.Namespace) -> Report:
+def _check(call: CallOptions, first: str | None, second: str | None) -> Report:
     from kogniterm.sessions.chain_audit import verify_all
 
-    if args.target:
-        return _compare(args)
-    location = _location(args, args.source) if args.source else location_of(args)
+    if first and second:
+        return _compare(call, first, second)
+    location = _location(call, first) if first else location_of(call)
     _require_database(location)
     with open_sessions_at(location) as store:
         problems = store.database.problems()
@@ -175,13 +171,12 @@ def _check(args: argparse.Namespace) -> Report:
     )
 
 
-def _cache(args: argparse.Namespace) -> Report:
-    from kogniterm.cli.options import settings_of
+def _cache(call: CallOptions, clear: bool) -> Report:
     from kogniterm.runtime.build import reply_cache
 
-    settings = settings_of(args)
+    settings = call.load_settings()
     cache = reply_cache(settings, paths_in_use())
-    if args.clear:
+    if clear:
         count = cache.clear()
         deleted = _("Kept replies of models that were deleted: {count}.").format(count=count)
         return Report({"deleted": count}, [deleted])
@@ -199,13 +194,13 @@ _DATABASE = mark("Database: sqlite, postgres, a file or an address")
 
 ACTIONS = (
     Action("check", "Check the database, or compare two", _check, (
-        Argument("source", _DATABASE, "FROM", nargs="?"),
-        Argument("target", _DATABASE, "TO", nargs="?")),
+        Argument("first", _DATABASE, "FROM", nargs="?"),
+        Argument("second", _DATABASE, "TO", nargs="?")),
         ("kogniterm storage check", "kogniterm storage check sqlite postgres")),
     Action("migrate", "Update the database to the current schema", _migrate, (),
            ("kogniterm storage migrate",)),
     Action("copy", "Copy sessions and memories to another database", _copy, (
-        Argument("source", _DATABASE, "FROM"), Argument("target", _DATABASE, "TO")),
+        Argument("first", _DATABASE, "FROM"), Argument("second", _DATABASE, "TO")),
         ("kogniterm storage copy sqlite postgres",)),
     Action("cache", "Show how many replies of models are kept, or delete them", _cache, (
         Argument("--clear", "Delete all kept replies"),),

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 
-from kogniterm.cli.options import (
-    JSON,
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    folder_of,
-    settings_of,
-)
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import UsageError
 from kogniterm.ui.locale import mark, translate
 
@@ -42,21 +34,17 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """List the tools, or show one; returns the exit status."""
-    return write_report(args, _report(args))
-
-
-def _report(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.tool_list import tools_of_folder
+def run(call: CallOptions, action: str | None, name: str | None) -> Report:
+    """List the tools, or show one."""
+    from kogniterm.runtime.operations.tool_list import tools_of_folder
     from kogniterm.ui.commands.tools import entry_lines, list_lines
 
-    name = args.name if args.action == "show" else args.action
-    if args.action == "show" and name is None:
+    if action == "show" and name is None:
         raise UsageError("Specify a tool: kogniterm tools show NAME")
-    if args.action not in (None, "show") and args.name is not None:
+    if action not in (None, "show") and name is not None:
         raise UsageError("kogniterm tools takes: show NAME.")
-    listed = tools_of_folder(settings_of(args), paths_in_use(), folder_of(args))
+    name = name or action
+    listed = tools_of_folder(call.load_settings(), paths_in_use(), call.folder())
     width = shutil.get_terminal_size().columns
     if name is None:
         lines, data = list_lines(listed, width), [entry.json for entry in listed.entries]

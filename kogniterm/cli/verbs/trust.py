@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb, folder_of
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import UsageError
 from kogniterm.ui.locale import _, mark, translate
 
@@ -26,19 +26,15 @@ def add_parser(subparsers: Subparsers) -> None:
     what = parser.add_mutually_exclusive_group()
     Argument("--show", "Show what the folder contains; trust nothing").add_to(what)
     Argument("--revoke", "Revoke the trust").add_to(what)
-    Argument("--list", "List the trusted folders").add_to(what)
+    Argument("--list", "List the trusted folders", field="listed").add_to(what)
     Argument("--cwd", "Folder to trust, instead of the current one", "FOLDER", short="-C").add_to(
         parser
     )
     JSON.add_to(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Show, trust or revoke; returns the exit status."""
-    return write_report(args, _report(args))
-
-
-def _report(args: argparse.Namespace) -> Report:
+def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
+    """Show, trust or revoke."""
     from kogniterm.approval import load_rules
     from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
     from kogniterm.runtime.trust.project_places import walk
@@ -46,11 +42,11 @@ def _report(args: argparse.Namespace) -> Report:
     from kogniterm.ui.commands.policy import kind_words
 
     store = TrustStore(paths_in_use().trust_file)
-    if args.list:
+    if listed:
         folders = store.folders()
         return Report(list(folders), folders or [""])
-    folder = Path(folder_of(args))
-    if args.revoke:
+    folder = Path(call.folder())
+    if revoke:
         if not store.revoke(folder):
             raise UsageError("{folder} is not trusted.", folder=folder)
         return Report(
@@ -59,7 +55,7 @@ def _report(args: argparse.Namespace) -> Report:
     seen = walk(folder)
     files = seen.files
     changes = store.changes(folder, files)
-    if not args.show:
+    if not show:
         # Rules and hooks that are wrong would keep every session from opening.
         for name, text in policy_texts(files).items():
             load_rules(text, origin=name, tighten_only=True)

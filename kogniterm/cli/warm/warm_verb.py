@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 
 from kogniterm.cli.options import JSON, Action, Subparsers, add_actions
-from kogniterm.cli.verb_helpers import Report, write_report
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report
 from kogniterm.cli.warm.warm_place import plain_variables, socket_folder
 from kogniterm.cli.warm.warm_start import WarmServer, running_servers, stop_servers
 from kogniterm.settings import environment, quick
@@ -18,11 +18,6 @@ from kogniterm.ui.locale import mark, size, translate
 def add_parser(subparsers: Subparsers) -> None:
     """Add `warm status` and `warm stop`."""
     add_actions(subparsers, "warm", ACTIONS, JSON)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Show or end the servers; return the exit status."""
-    return write_report(args, args.perform(args))
 
 
 def warm_state() -> list[Phrase]:
@@ -61,7 +56,7 @@ def _why_off() -> Phrase | None:
     return None
 
 
-def _status(_args: argparse.Namespace) -> Report:
+def _status(call: CallOptions) -> Report:
     return Report(
         {
             "off": translate(off) if (off := _why_off()) else None,
@@ -71,7 +66,7 @@ def _status(_args: argparse.Namespace) -> Report:
     )
 
 
-def _stop(_args: argparse.Namespace) -> Report:
+def _stop(call: CallOptions) -> Report:
     stopped = stop_servers()
     told = Phrase("Ended: {pids}. Open sessions continue.",
                   {"pids": ", ".join(str(server.pid) for server in stopped)})  # fmt: skip

@@ -24,6 +24,7 @@ from kogniterm.runtime.budgets import Budget
 from kogniterm.runtime.context import system_message
 from kogniterm.runtime.extensions.session_agents import SessionAgents, recorded_agents
 from kogniterm.runtime.gate import Gate
+from kogniterm.runtime.operations.recordings import Recorded
 from kogniterm.runtime.replay.live_copy import LiveCopy
 from kogniterm.runtime.replay.recorded_seams import (
     Player,
@@ -41,7 +42,6 @@ from kogniterm.runtime.services.tool_service import GRAPH_TOOLS
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
-from kogniterm.runtime.use_cases.recordings import Recorded
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.recording import (
     Divergence,

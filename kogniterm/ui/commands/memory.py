@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Lesson, Preference
     from kogniterm.memory.project.project_profile import ProjectProfile
+    from kogniterm.runtime.operations.stored_data import FactChange
     from kogniterm.runtime.services.memory_service import MemoryService
-    from kogniterm.runtime.use_cases.stored_data import FactChange
 
 
 MOST = 40
@@ -90,7 +90,7 @@ def incognito(repl: Repl, argument: str) -> None:
 
 
 def _list(repl: Repl, memory: Memory, rest: str) -> None:
-    from kogniterm.runtime.use_cases.stored_data import listed_facts
+    from kogniterm.runtime.operations.stored_data import listed_facts
 
     facts, now = listed_facts(memory), memory.clock.now()
     if not facts:
@@ -124,7 +124,7 @@ def _lessons(repl: Repl, memory: Memory, rest: str) -> None:
 
 
 def _show(repl: Repl, memory: Memory, rest: str) -> None:
-    from kogniterm.runtime.use_cases.stored_data import find_memory
+    from kogniterm.runtime.operations.stored_data import find_memory
 
     found = find_memory(memory, _needed(rest, "show ID"))
     rows = all_about(memory, found)
@@ -133,7 +133,7 @@ def _show(repl: Repl, memory: Memory, rest: str) -> None:
 
 def _add(repl: Repl, memory: Memory, rest: str) -> None:
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.use_cases.stored_data import add_fact
+    from kogniterm.runtime.operations.stored_data import add_fact
 
     check_writable(repl)
     fact, change = add_fact(
@@ -146,14 +146,14 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
 def _edit(repl: Repl, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
     check_writable(repl)
-    from kogniterm.runtime.use_cases.stored_data import edit_memory
+    from kogniterm.runtime.operations.stored_data import edit_memory
 
     found = edit_memory(memory, name, _needed(text, "edit ID TEXT"))
     repl.display.say(Phrase("{id}: {text}", {"id": found.label, "text": said(found)}))
 
 
 def _change(change: FactChange, repl: Repl, memory: Memory, name: str) -> None:
-    from kogniterm.runtime.use_cases.stored_data import change_fact
+    from kogniterm.runtime.operations.stored_data import change_fact
 
     fact = change_fact(memory, _needed(name, f"{change} ID"), change)
     repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
@@ -457,7 +457,7 @@ def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: 
 
 def _remove_preference(repl: Repl, memory: Memory, name: str, *, here: bool) -> None:
     from kogniterm.memory.preferences import shown
-    from kogniterm.runtime.use_cases.stored_data import remove_preference
+    from kogniterm.runtime.operations.stored_data import remove_preference
 
     name = remove_preference(memory, name, here=here)
     follow_preferences(repl.session, repl.display)

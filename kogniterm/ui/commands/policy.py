@@ -112,10 +112,10 @@ def _last_asked(repl: Repl) -> Judged | None:
 
 async def trust(repl: Repl, argument: str) -> None:
     """Run /trust [show|revoke]."""
+    from kogniterm.runtime.operations.project_files import revoke
+    from kogniterm.runtime.operations.project_files import trust as give_trust
     from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore, shown_name
-    from kogniterm.runtime.use_cases.project_files import revoke
-    from kogniterm.runtime.use_cases.project_files import trust as give_trust
     from kogniterm.ui.screen.diffs import diff
 
     folder = Path(repl.session.folder)

@@ -10,12 +10,12 @@ from kogniterm.types import Phrase
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.use_cases.rewind_session import Rewind
+    from kogniterm.runtime.operations.rewind_session import Rewind
 
 
 async def rewind(repl: Repl, argument: str) -> None:
     """Run /rewind."""
-    from kogniterm.runtime.use_cases.rewind_session import rewind_points, way_back
+    from kogniterm.runtime.operations.rewind_session import rewind_points, way_back
     from kogniterm.ui.questions.rewind_list import RewindQuestion, rewind_rows
 
     session = repl.session
@@ -50,7 +50,7 @@ async def _ask(repl: Repl, way: Rewind) -> str:
 
 
 def _go(repl: Repl, way: Rewind, wanted: str) -> None:
-    from kogniterm.runtime.use_cases.rewind_session import go_back
+    from kogniterm.runtime.operations.rewind_session import go_back
 
     conversation = wanted in ("both", "conversation")
     restored = go_back(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import TurnInterruptedError, UsageError
-from kogniterm.runtime.use_cases.stored_data import ExportFormat, export_parts, report_parts
+from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts, report_parts
 from kogniterm.storage.folders import named
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from kogniterm.approval.policy.rules import Rule
-    from kogniterm.runtime.use_cases.tool_list import Listed, ToolEntry
+    from kogniterm.runtime.operations.tool_list import Listed, ToolEntry
 
 Line = list[tuple[str, str]]
 """A line as (text, style) pieces."""
@@ -26,7 +26,7 @@ Line = list[tuple[str, str]]
 
 def tools(repl: Repl, argument: str) -> None:
     """Run /tools [show NAME]."""
-    from kogniterm.runtime.use_cases.tool_list import tools_of_session
+    from kogniterm.runtime.operations.tool_list import tools_of_session
 
     word, rest = first_word(argument)
     listed = tools_of_session(repl.session)
@@ -44,7 +44,7 @@ def tools(repl: Repl, argument: str) -> None:
 
 def tool_choices(repl: Repl) -> Iterable[str]:
     """Return the tools that can be shown."""
-    from kogniterm.runtime.use_cases.tool_list import tools_of_session
+    from kogniterm.runtime.operations.tool_list import tools_of_session
 
     return [f"show {entry.name}" for entry in tools_of_session(repl.session).entries]
 
@@ -102,7 +102,7 @@ def entry_lines(entry: ToolEntry, width: int) -> Iterator[Line]:
     """Yield the lines that explain one tool."""
     from rich.cells import cell_len
 
-    from kogniterm.runtime.use_cases.tool_list import arguments_of
+    from kogniterm.runtime.operations.tool_list import arguments_of
 
     yield [(one_line(entry.name, 64), "accent"), (f"  {_source(entry)}", "muted")]
     yield from _wrapped(clean(entry.spec.description), width, "")

@@ -40,7 +40,7 @@ def show_changes(repl: Repl, argument: str) -> None:
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
-    from kogniterm.runtime.use_cases.rewind_session import tell_restored
+    from kogniterm.runtime.operations.rewind_session import tell_restored
     from kogniterm.ui.questions.rewind_list import kept_lines
 
     store, way = repl.session.undo.store, repl.session.undo.latest()
@@ -92,7 +92,7 @@ def _write_diff(repl: Repl, changes: str) -> None:
 
 async def init(repl: Repl, argument: str) -> None:
     """Run /init [TEXT]."""
-    from kogniterm.runtime.use_cases.project_files import init_request, scan_project
+    from kogniterm.runtime.operations.project_files import init_request, scan_project
 
     session = repl.session
     folder = resolved(Path(session.folder))
@@ -110,7 +110,7 @@ async def _write_what_was_found(
     repl: Repl, folder: Path, profile: ProjectProfile, wanted: str
 ) -> None:
     """Write what the scan found to AGENTS.md, after the user has seen the changes."""
-    from kogniterm.runtime.use_cases.project_files import project_file
+    from kogniterm.runtime.operations.project_files import project_file
 
     path = folder / FILE
     if path.is_symlink():

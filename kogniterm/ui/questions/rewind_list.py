@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kogniterm.execution.undo import FileDifference
-    from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
+    from kogniterm.runtime.operations.rewind_session import Lost, Rewind, RewindPoint
     from kogniterm.ui.screen.paint import Painter
 
 LEAST_WORDS = 16

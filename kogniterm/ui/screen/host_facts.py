@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.runtime.use_cases.host_overview import HostOverview
+from kogniterm.runtime.operations.host_overview import HostOverview
 from kogniterm.text.visible import render_line
 from kogniterm.ui.locale import _, plural, size
 from kogniterm.ui.screen.host_lines import state_head

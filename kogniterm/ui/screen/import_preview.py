@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
     from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
-    from kogniterm.runtime.use_cases.import_settings import Change, ImportPlan, State
+    from kogniterm.runtime.operations.import_settings import Change, ImportPlan, State
 
 _SIGNS: dict[State, str] = {
     "new": "+", "update": "~", "replace": "~", "different": "!", "same": "=",

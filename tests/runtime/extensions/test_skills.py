@@ -14,10 +14,10 @@ from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_catalogue import WINDOW_SHARE, catalogue
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
+from kogniterm.runtime.operations.skill_store import add_skill, own_skill, remove_skill
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.skill_places import LARGEST, MOST_FILES
 from kogniterm.runtime.trust.trust_store import TrustStore
-from kogniterm.runtime.use_cases.skill_store import add_skill, own_skill, remove_skill
 
 SKILLS = Path(__file__).parents[2] / "data" / "skills"
 PLAIN = "---\nname: {name}\ndescription: About {name}.\n---\nDo it.\n"

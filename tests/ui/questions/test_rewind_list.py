@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from kogniterm.execution.undo import FileDifference, WayBack
-from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
+from kogniterm.runtime.operations.rewind_session import Lost, Rewind, RewindPoint
 from kogniterm.sessions.rewind_points import Point
 from kogniterm.types import Effect, UserInput
 from kogniterm.ui.questions.question import Answered

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 
-from kogniterm.cli.options import (
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    session_wanted,
-    settings_of,
-)
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.ui.locale import mark, translate
@@ -36,26 +29,26 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, action: str | None) -> int:
     """Serve until the editor leaves; returns the exit status."""
-    if args.action == LOGIN:
+    if action == LOGIN:
         from kogniterm.cli import login
 
-        return login.run(argparse.Namespace(**{**vars(args), "provider": None, "no_test": False}))
-    if args.action is not None:
+        return login.run(call, provider=None, no_test=False)
+    if action is not None:
         raise UsageError("kogniterm acp takes: login.")
     if sys.stdin.isatty():
         raise UsageError(
             "kogniterm acp is started by an editor, which speaks ACP on its standard input; add "
             "it to that editor's agents."
         )
-    if session_wanted(args) is not None:
+    if call.resume is not None:
         raise UsageError("kogniterm acp opens the sessions that the editor asks for.")
-    settings_of(args)  # a mistake in the settings is told now, not in the editor
-    return _serve(args)
+    call.load_settings()  # a mistake in the settings is told now, not in the editor
+    return _serve(call)
 
 
-def _serve(args: argparse.Namespace) -> int:
+def _serve(call: CallOptions) -> int:
     from kogniterm.acp.agent_server import serve
     from kogniterm.acp.session_updates import FrontWords
     from kogniterm.cli.run import stop_on_signals
@@ -69,7 +62,7 @@ def _serve(args: argparse.Namespace) -> int:
     received: list[int] = []
 
     async def until_stopped() -> None:
-        serving = asyncio.ensure_future(serve(lambda: settings_of(args), paths_in_use(), words))
+        serving = asyncio.ensure_future(serve(call.load_settings, paths_in_use(), words))
         with stop_on_signals(serving, received):
             await asyncio.wait({serving})
         if not serving.cancelled():

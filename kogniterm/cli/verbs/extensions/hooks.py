@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import (
-    JSON,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-    folder_of,
-    settings_of,
-)
-from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.ui.locale import _, mark, translate
 
@@ -30,16 +22,11 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "hooks", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; returns the exit status."""
-    return write_report(args, args.perform(args))
-
-
-def _list(args: argparse.Namespace) -> Report:
+def _list(call: CallOptions) -> Report:
     from kogniterm.runtime.extensions.hooks.hook_trials import hooks_of_folder
     from kogniterm.ui.commands.extensions.hooks import by_event, hook_cells, no_hooks
 
-    found = hooks_of_folder(settings_of(args), paths_in_use(), folder_of(args))
+    found = hooks_of_folder(call.load_settings(), paths_in_use(), call.folder())
     rows = [
         (event, *(cell.strip() for cell in hook_cells(hook)))
         for event, of_event in by_event(found.hooks)
@@ -63,14 +50,14 @@ def _json(hook: Hook) -> dict[str, object]:
     }
 
 
-def _test(args: argparse.Namespace) -> Report:
+def _test(call: CallOptions, event: str, tool: str | None, input: str | None) -> Report:
     from kogniterm.runtime.extensions.hooks.hook_trials import try_hooks
     from kogniterm.settings import environment
     from kogniterm.ui.commands.extensions.hooks import answer_lines
 
     trial = try_hooks(
-        settings_of(args), paths_in_use(), environment(), folder_of(args),
-        args.event, args.tool or "", _given(args.input),
+        call.load_settings(), paths_in_use(), environment(), call.folder(),
+        event, tool or "", _given(input),
     )  # fmt: skip
     answers = asyncio.run(trial)
     failed = any(answer.failure is not None for answer in answers)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm.cli.options import (
-    JSON,
-    YES,
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    flags_of,
-    folder_of,
-)
-from kogniterm.cli.verb_helpers import Report, agreed, paths_in_use, write_report
+from kogniterm.cli.options import JSON, YES, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, agreed, paths_in_use
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -32,9 +23,9 @@ from kogniterm.ui.screen.import_preview import counted_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
-    from kogniterm.runtime.extensions.foreign.found import Found, Place
+    from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
-    from kogniterm.runtime.use_cases.import_settings import ImportPlan, Target
+    from kogniterm.runtime.operations.import_settings import ImportPlan, Target
     from kogniterm.ui.screen.import_preview import ImportPreview
 
 WHOLE = 1_000
@@ -87,18 +78,38 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(only=())
 
 
-def run(args: argparse.Namespace) -> int:
-    """List what is found, or import from one agent; returns the exit status."""
-    if getattr(args, "cwd", None) and not args.project:
+class ImportRequest(NamedTuple):
+    """A call of `kogniterm import`: the agent, and what is taken from it."""
+
+    call: CallOptions
+    agent: str | None
+    only: Sequence[Kind]
+    replace: bool
+    project: bool
+    dry_run: bool
+    yes: bool
+
+    @property
+    def place(self) -> Place:
+        """The place to read: the user's own files, or those of a project."""
+        from kogniterm.runtime.extensions.foreign.foreign_agents import place_of
+        from kogniterm.settings import environment
+
+        return place_of(environment(), Path(self.call.folder()) if self.project else None)
+
+
+def run(call: CallOptions, **given: Any) -> Report:
+    """List what is found, or import from one agent."""
+    request = ImportRequest(call, **given)
+    if call.cwd and not request.project:
         raise UsageError("{option} needs {other}.", option="--cwd", other="--project")
-    return write_report(args, _overview(args) if args.agent is None else _import(args))
+    return _overview(request.place) if request.agent is None else _import(request, request.agent)
 
 
-def _overview(args: argparse.Namespace) -> Report:
+def _overview(place: Place) -> Report:
     """Return which agents are set up here, and how much each would bring."""
     from kogniterm.runtime.extensions.foreign.foreign_agents import AGENTS
 
-    place = _place(args)
     lines: list[str] = []
     data: list[dict[str, object]] = []
     notes: list[str] = []
@@ -122,15 +133,8 @@ def _paragraph(title: str, text: str) -> list[str]:
     return [title, *textwrap.wrap(text, columns, initial_indent=indent, subsequent_indent=indent)]
 
 
-def _place(args: argparse.Namespace) -> Place:
-    from kogniterm.runtime.extensions.foreign.foreign_agents import place_of
-    from kogniterm.settings import environment
-
-    return place_of(environment(), Path(folder_of(args)) if args.project else None)
-
-
 def _target(place: Place) -> Target:
-    from kogniterm.runtime.use_cases.import_settings import project_target, user_target
+    from kogniterm.runtime.operations.import_settings import project_target, user_target
 
     if place.project is not None:
         return project_target(place.project)
@@ -138,55 +142,57 @@ def _target(place: Place) -> Target:
     return user_target(paths.extensions, paths.policy_file)
 
 
-def _import(args: argparse.Namespace) -> Report:
+def _import(request: ImportRequest, name: str) -> Report:
     from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
-    from kogniterm.runtime.use_cases.import_settings import carry_out, plan_import
+    from kogniterm.runtime.operations.import_settings import carry_out, plan_import
 
-    agent = find_agent(args.agent)
-    place = _place(args)
+    agent = find_agent(name)
+    place = request.place
     found = agent.read(place)
     if found.nothing:
         raise KognitermError("No settings of {name} were found here.", name=agent.name)
     target = _target(place)
-    given = {"only": args.only, "replace": args.replace}
-    plan = plan_import(found, target, place.environ, **given)
-    screen = _preview(args)
+    plan = plan_import(found, target, place.environ, only=request.only, replace=request.replace)
+    screen = _preview(request.call)
     screen.show(agent, found, plan, place)
     notes = [translate(one) for one in (*found.problems, *plan.problems)]
     status = EXIT_NOT_DONE if notes else EXIT_DONE
     written = False
-    if not args.dry_run and not plan.empty:
+    if not request.dry_run and not plan.empty:
         for note in notes:
             screen.line(note)
         notes = []
-        _require_consent(args, plan)
-        if not args.yes and place.project is None and _asks_for_secrets(screen, plan.secrets):
-            plan = plan_import(found, target, place.environ, **given, literal=True)
+        _require_consent(request, plan)
+        if not request.yes and place.project is None and _asks_for_secrets(screen, plan.secrets):
+            plan = plan_import(
+                found, target, place.environ, only=request.only, replace=request.replace,
+                literal=True,
+            )  # fmt: skip
         carry_out(plan, target)
         written = True
     data = _data(agent, found, plan, written=written)
     return Report(data, _closing(plan, place, written=written), notes=notes, status=status)
 
 
-def _preview(args: argparse.Namespace) -> ImportPreview:
+def _preview(call: CallOptions) -> ImportPreview:
     from kogniterm.settings import environment, quick
     from kogniterm.ui.display import Display
     from kogniterm.ui.screen.import_preview import ImportPreview
     from kogniterm.ui.screen.screen_preferences import from_quick
     from kogniterm.ui.screen.surface import stream_size
 
-    stream = sys.stderr if args.json else sys.stdout
-    first = quick(environment(), flags_of(args))
-    preferences = from_quick(first, folder_of(args), tty=stream.isatty())
+    stream = sys.stderr if call.json else sys.stdout
+    first = quick(environment(), call.settings)
+    preferences = from_quick(first, call.folder(), tty=stream.isatty())
     if not stream.isatty():
         return ImportPreview(None, WHOLE, stream)
     painter, columns = Display(preferences).painter, max(stream_size(stream)[1] - 1, 20)
     return ImportPreview(lambda one: stream.write(painter.paint(one, columns)), columns)
 
 
-def _require_consent(args: argparse.Namespace, plan: ImportPlan) -> None:
+def _require_consent(request: ImportRequest, plan: ImportPlan) -> None:
     """Ask whether to write the plan. Raises `UsageError` unless the user agrees."""
-    if args.yes:
+    if request.yes:
         return
     if not sys.stdin.isatty():
         raise UsageError("Importing needs your confirmation at a terminal, or --yes.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -10,19 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.cli.options import (
-    JSON,
-    YES,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-    folder_of,
-    here,
-    session_wanted,
-    settings_of,
-)
-from kogniterm.cli.verb_helpers import Report, agreed, confirm, paths_in_use, visible, write_report
+from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.verb_helpers import Report, agreed, confirm, paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, ToolError, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -37,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DOWNLOADERS = ("npx", "bunx", "uvx", "pipx", "docker", "podman")
-_SERVER = Argument("server", "Name of the MCP server", "NAME")
+_SERVER = Argument("name", "Name of the MCP server", "NAME")
 _DISPLAY = (
     "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_CURRENT_DESKTOP",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -49,12 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "mcp", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action."""
-    return write_report(args, args.perform(args))
-
-
-def _list(args: argparse.Namespace) -> Report:
+def _list(call: CallOptions) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import server_json
     from kogniterm.ui.commands.extensions.mcp import server_rows
 
@@ -66,43 +50,50 @@ def _list(args: argparse.Namespace) -> Report:
             notes.append(none)
         return Report([server_json(one) for one in found], rows=server_rows(found), notes=notes)
 
-    return _with_servers(args, read)
+    return _with_servers(call, read)
 
 
 def _with_servers(
-    args: argparse.Namespace,
+    call: CallOptions,
     use: Callable[[McpServers], Awaitable[T]],
 ) -> T:
     """Return what `use` makes of the servers of the folder, which are ended then."""
     from kogniterm.runtime.extensions.servers.server_setup import servers_of_folder
 
-    settings, paths = settings_of(args), paths_in_use()
+    settings, paths = call.load_settings(), paths_in_use()
 
     async def used() -> T:
-        async with servers_of_folder(settings, paths, folder_of(args)) as servers:
+        async with servers_of_folder(settings, paths, call.folder()) as servers:
             return await use(servers)
 
     return asyncio.run(used())
 
 
-def _add(args: argparse.Namespace) -> Report:
+def _add(
+    call: CallOptions,
+    name: str,
+    command: list[str],
+    env: list[str] | None,
+    header: list[str] | None,
+    network: bool,
+    project: bool,
+) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import add_server
 
-    file, of_project = _file(args)
-    command: list[str] = args.command
+    file = _file(call, of_project=project)
     entry: dict[str, Any]
     if command[0].startswith(("https://", "http://")) and len(command) == 1:
-        entry = {"type": "http", "url": command[0], "headers": _pairs(args.header, ":")}
+        entry = {"type": "http", "url": command[0], "headers": _pairs(header, ":")}
     else:
-        entry = {"command": command[0], "args": command[1:], "env": _pairs(args.env, "=")}
-        if args.network or _may_download(command[0]):
+        entry = {"command": command[0], "args": command[1:], "env": _pairs(env, "=")}
+        if network or _may_download(command[0]):
             entry["network"] = True
-    add_server(file, args.server, {k: v for k, v in entry.items() if v}, of_project=of_project)
-    lines = [_("MCP server {name} added to {file}.").format(name=args.server, file=file)]
-    if of_project:
+    add_server(file, name, {k: v for k, v in entry.items() if v}, of_project=project)
+    lines = [_("MCP server {name} added to {file}.").format(name=name, file=file)]
+    if project:
         lines.append(_("Trust the folder to use it: kogniterm trust"))
-    lines.append(_("Trust it to use it: kogniterm mcp trust {name}").format(name=args.server))
-    return Report({"server": args.server, "file": str(file)}, lines)
+    lines.append(_("Trust it to use it: kogniterm mcp trust {name}").format(name=name))
+    return Report({"server": name, "file": str(file)}, lines)
 
 
 def _may_download(program: str) -> bool:
@@ -112,12 +103,12 @@ def _may_download(program: str) -> bool:
     return agreed(_("{program} needs the network. Allow it? [yes/no] ").format(program=program))
 
 
-def _file(args: argparse.Namespace) -> tuple[Path, bool]:
+def _file(call: CallOptions, *, of_project: bool) -> Path:
     from kogniterm.runtime.extensions.servers.mcp_servers import PROJECT_FILE
 
-    if args.project:
-        return Path(folder_of(args)) / PROJECT_FILE, True
-    return paths_in_use().extensions.mcp_servers, False
+    if of_project:
+        return Path(call.folder()) / PROJECT_FILE
+    return paths_in_use().extensions.mcp_servers
 
 
 def _pairs(words: Sequence[str] | None, mark: str) -> dict[str, str]:
@@ -131,30 +122,30 @@ def _pairs(words: Sequence[str] | None, mark: str) -> dict[str, str]:
     return found
 
 
-def _remove(args: argparse.Namespace) -> Report:
+def _remove(call: CallOptions, name: str, project: bool) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import remove_server
 
-    file, of_project = _file(args)
-    remove_server(file, args.server, of_project=of_project)
-    line = _("MCP server {name} removed from {file}.").format(name=args.server, file=file)
-    return Report({"server": args.server, "file": str(file)}, [line])
+    file = _file(call, of_project=project)
+    remove_server(file, name, of_project=project)
+    line = _("MCP server {name} removed from {file}.").format(name=name, file=file)
+    return Report({"server": name, "file": str(file)}, [line])
 
 
-def _test(args: argparse.Namespace) -> Report:
+def _test(call: CallOptions, name: str) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import launch_lines, tool_rows
 
     async def test(servers: McpServers) -> Report:
-        server = servers.find(args.server)
+        server = servers.find(name)
         for line in launch_lines(server.config):
             _write(translate(line))
         listing = await _listed(servers, server)
         rows = tool_rows(server, listing.tools)
-        data = {"server": args.server, "title": listing.title, "tools": [name for name, _a in rows]}
+        data = {"server": name, "title": listing.title, "tools": [tool for tool, _about in rows]}
         found = _("{name} answers; it has {count} tools.")
-        notes = [found.format(name=listing.title or args.server, count=len(rows))]
+        notes = [found.format(name=listing.title or name, count=len(rows))]
         return Report(data, rows=rows, notes=notes)
 
-    return _with_servers(args, test)
+    return _with_servers(call, test)
 
 
 async def _listed(servers: McpServers, server: Server) -> Listing:
@@ -172,7 +163,7 @@ async def _listed(servers: McpServers, server: Server) -> Listing:
         raise UsageError("{why}", why=error) from error
 
 
-def _trust(args: argparse.Namespace) -> Report:
+def _trust(call: CallOptions, name: str, yes: bool) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import (
         change_lines,
         changes_of,
@@ -181,25 +172,25 @@ def _trust(args: argparse.Namespace) -> Report:
     )
 
     async def look(servers: McpServers) -> tuple[McpServers, Server]:
-        return servers, servers.find(args.server)
+        return servers, servers.find(name)
 
-    servers, server = _with_servers(args, look)
-    if not server.record.launches(server.config) and not args.yes:
+    servers, server = _with_servers(call, look)
+    if not server.record.launches(server.config) and not yes:
         lines = [translate(line) for line in launch_lines(server.config)]
         lines += launch_change(server).splitlines()
         _confirm(_("Start this server? [yes/no] "), lines)
 
-    listing = _with_servers(args, lambda these: _listed(these, these.find(args.server)))
+    listing = _with_servers(call, lambda these: _listed(these, these.find(name)))
     changes = changes_of(server, listing)
-    if not args.yes and (changes or not server.record.launches(server.config)):
+    if not yes and (changes or not server.record.launches(server.config)):
         _confirm(
             _("Trust these tools? [yes/no] "), change_lines(server, changes, translate, most=None)
         )
     servers.trust(server, listing)
     line = _("MCP server {name} is trusted; {count} tools can be used.")
     names = [tool.name for tool in server.tools]
-    done = line.format(name=args.server, count=len(names))
-    return Report({"server": args.server, "tools": names}, [done])
+    done = line.format(name=name, count=len(names))
+    return Report({"server": name, "tools": names}, [done])
 
 
 def _confirm(question: str, lines: Sequence[str]) -> None:
@@ -207,44 +198,46 @@ def _confirm(question: str, lines: Sequence[str]) -> None:
     confirm(question, lines, without_terminal=needs, no=Phrase("Nothing changed."))
 
 
-def _login(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_in_to
+def _login(call: CallOptions, name: str) -> Report:
+    from kogniterm.runtime.operations.mcp.mcp_sign_in import remote_server, sign_in_to
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("kogniterm mcp login needs a terminal: it asks before it signs in.")
     paths = paths_in_use()
-    config = remote_server(paths, Path(here()), args.server)
+    config = remote_server(paths, current_folder(), name)
     done = asyncio.run(sign_in_to(paths, config, _TerminalFront()))
     said = {
         "signed in": _("Signed in to {name}."),
         "already": _("You are already signed in to {name}."),
         "not needed": _("{name} does not ask for a sign-in."),
     }
-    return Report({"server": args.server, "result": done}, [said[done].format(name=args.server)])
+    return Report({"server": name, "result": done}, [said[done].format(name=name)])
 
 
-def _logout(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_out_of
+def _logout(call: CallOptions, name: str) -> Report:
+    from kogniterm.runtime.operations.mcp.mcp_sign_in import remote_server, sign_out_of
 
     paths = paths_in_use()
-    was = sign_out_of(paths, remote_server(paths, Path(here()), args.server))
+    was = sign_out_of(paths, remote_server(paths, current_folder(), name))
     line = _("Signed out of {name}.") if was else _("You were not signed in to {name}.")
-    return Report({"server": args.server, "signed_out": was}, [line.format(name=args.server)])
+    return Report({"server": name, "signed_out": was}, [line.format(name=name)])
 
 
-def _serve(args: argparse.Namespace) -> Report:
+def _serve(call: CallOptions, folder: list[str] | None) -> Report:
     from kogniterm.cli.run import stop_on_signals
-    from kogniterm.runtime.use_cases.mcp.mcp_serve import serve
+    from kogniterm.host.safe_files import resolved
+    from kogniterm.runtime.operations.mcp.mcp_serve import serve
 
     if sys.stdin.isatty():
         raise UsageError(
             "kogniterm mcp serve is started by another agent, which speaks MCP on its standard "
             "input; add it to that agent's MCP servers."
         )
-    if session_wanted(args) is not None:
+    if call.resume is not None:
         raise UsageError("kogniterm mcp serve opens a new session for each task.")
-    roots = _served_folders(args)
-    settings = settings_of(args)
+    given = [call._replace(cwd=name) for name in folder] if folder else [call]
+    roots = [resolved(Path(one.folder())) for one in given]
+    settings = call.load_settings()
     received: list[int] = []
 
     async def until_stopped() -> None:
@@ -256,16 +249,6 @@ def _serve(args: argparse.Namespace) -> Report:
 
     asyncio.run(until_stopped())
     return Report(printed=True, status=128 + received[0] if received else EXIT_DONE)
-
-
-def _served_folders(args: argparse.Namespace) -> list[Path]:
-    """Return the folders that tasks may work in, resolved. Raises `UsageError`."""
-    from kogniterm.host.safe_files import resolved
-
-    return [
-        resolved(Path(folder_of(argparse.Namespace(cwd=name))))
-        for name in args.folder or [getattr(args, "cwd", None)]
-    ]
 
 
 class _TerminalFront:
@@ -323,7 +306,9 @@ def open_in_browser(address: str) -> bool:
     own = environment()
     if not (own.get("DISPLAY") or own.get("WAYLAND_DISPLAY")):
         return False
-    chosen = find_user_program(own.get("BROWSER", "").partition(":")[0] or "-", str(here()))
+    chosen = find_user_program(
+        own.get("BROWSER", "").partition(":")[0] or "-", str(current_folder())
+    )
     program = chosen or find_program("xdg-open")
     if program is None:
         return False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions, folder_of
-from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use, write_report
+from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -24,28 +24,23 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "skills", ACTIONS, JSON)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; returns the exit status."""
-    return write_report(args, args.perform(args))
+def _sources(call: CallOptions) -> SkillSources:
+    from kogniterm.runtime.operations.skill_store import skills_of_folder
+
+    return skills_of_folder(paths_in_use(), call.folder())
 
 
-def _sources(args: argparse.Namespace) -> SkillSources:
-    from kogniterm.runtime.use_cases.skill_store import skills_of_folder
+def _named(call: CallOptions, name: str) -> tuple[SkillSources, FoundSkill]:
+    from kogniterm.runtime.operations.skill_store import skill_named
 
-    return skills_of_folder(paths_in_use(), folder_of(args))
-
-
-def _named(args: argparse.Namespace) -> tuple[SkillSources, FoundSkill]:
-    from kogniterm.runtime.use_cases.skill_store import skill_named
-
-    sources = _sources(args)
-    return sources, skill_named(sources, args.name)
+    sources = _sources(call)
+    return sources, skill_named(sources, name)
 
 
-def _list(args: argparse.Namespace) -> Report:
+def _list(call: CallOptions) -> Report:
     from kogniterm.ui.commands.extensions.skills import skill_rows
 
-    sources = _sources(args)
+    sources = _sources(call)
     found = sources.find()
     rows = [row[:3] for row in skill_rows(found)]
     none = _("No skills. A skill is a folder with a SKILL.md, for example in {folder}.")
@@ -64,22 +59,22 @@ def _json(one: FoundSkill) -> dict[str, object]:
     }
 
 
-def _show(args: argparse.Namespace) -> Report:
+def _show(call: CallOptions, name: str) -> Report:
     from kogniterm.ui.commands.extensions.skills import described
 
-    _, one = _named(args)
+    _, one = _named(call, name)
     body = one.skill.body.splitlines() if one.skill is not None else []
     files = [{"name": file.name, "sha256": file.digest} for file in one.files]
     return Report({**_json(one), "files": files}, [*described(one), "", *body])
 
 
-def _trust(args: argparse.Namespace) -> Report:
+def _trust(call: CallOptions, name: str, yes: bool) -> Report:
     from kogniterm.ui.commands.extensions.skills import described, refuse_acceptance
 
-    sources, one = _named(args)
+    sources, one = _named(call, name)
     refuse_acceptance(one)
     lines = [*described(one), *_differences(sources, one)]
-    if not args.yes:
+    if not yes:
         confirm(
             _("Accept this skill as it is now? [yes/no] "),
             lines,
@@ -101,21 +96,21 @@ def _differences(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
         yield translate(Phrase("Not shown, no text: {path}", {"path": name}))
 
 
-def _add(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.skill_store import add_skill
+def _add(call: CallOptions, folder: str) -> Report:
+    from kogniterm.runtime.operations.skill_store import add_skill
 
     paths = paths_in_use()
-    name = add_skill(paths, named(Path.cwd(), args.folder))
-    folder = paths.extensions.skills / name
-    text = _("Skill {name} added: {folder}").format(name=name, folder=folder)
-    return Report({"name": name, "folder": str(folder)}, [text])
+    name = add_skill(paths, named(Path.cwd(), folder))
+    copy = paths.extensions.skills / name
+    text = _("Skill {name} added: {folder}").format(name=name, folder=copy)
+    return Report({"name": name, "folder": str(copy)}, [text])
 
 
-def _remove(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.skill_store import own_skill, remove_skill
+def _remove(call: CallOptions, name: str, yes: bool) -> Report:
+    from kogniterm.runtime.operations.skill_store import own_skill, remove_skill
 
-    folder = own_skill(paths_in_use(), args.name)
-    if not args.yes:
+    folder = own_skill(paths_in_use(), name)
+    if not yes:
         confirm(
             _("Delete this folder? [yes/no] "),
             [str(folder)],
@@ -123,7 +118,7 @@ def _remove(args: argparse.Namespace) -> Report:
             no=_KEPT,
         )
     remove_skill(folder)
-    return Report({"name": args.name}, [_("Skill {name} removed.").format(name=args.name)])
+    return Report({"name": name}, [_("Skill {name} removed.").format(name=name)])
 
 
 _NAME = Argument("name", "Name of a skill", "NAME")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 from collections import Counter
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli.options import (
     JSON,
@@ -22,6 +21,7 @@ from kogniterm.cli.options import (
     limit,
     whole,
 )
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
     Report,
     file_to_write,
@@ -30,7 +30,6 @@ from kogniterm.cli.verb_helpers import (
     open_sessions,
     paths_in_use,
     user_name,
-    write_report,
 )
 from kogniterm.errors import (
     EXIT_DONE,
@@ -45,7 +44,7 @@ from kogniterm.ui.locale import _, translate
 if TYPE_CHECKING:
     from kogniterm.protocols import Queue, WorkerQueue
     from kogniterm.runtime.unattended.stored_answers import Waiting
-    from kogniterm.sessions.store import SessionInfo, SessionStore
+    from kogniterm.sessions.store import SessionInfo
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
     from kogniterm.types.queue_values import QueuedTask, TaskState
 
@@ -58,19 +57,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "queue", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action; returns its exit status."""
-    if getattr(args, "all_users", False):  # an operator has no sessions here
-        return write_report(args, _all_users(args))
-    with open_sessions(args) as store:
-        return write_report(args, args.perform(store, args))
-
-
-def _inbox(store: SessionStore, args: argparse.Namespace) -> Report:
+def _inbox(call: CallOptions) -> Report:
     from kogniterm.runtime.unattended.stored_answers import waiting_questions
 
-    found = waiting_questions(store, paths_in_use().queue_key)
-    if found and not args.json:
+    with open_sessions(call) as store:
+        found = waiting_questions(store, paths_in_use().queue_key)
+    if found and not call.json:
         from kogniterm.ui.questions.parked_question import inbox_rows
 
         write_drawn(sys.stdout, inbox_rows(found, "kogniterm queue answer"))
@@ -103,21 +95,23 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
     }
 
 
-def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
+def _answer(call: CallOptions, session: str, answer: list[str], digest: str | None) -> Report:
     from kogniterm.fleet.task_queue import MissingQueueError
     from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
-    info, key = store.find(args.session), paths_in_use().queue_key
-    question = open_question(store, info.id, key)
-    if question is None:
-        raise UsageError("Session {session} waits for no answer.", session=info.id)
-    given = _given(args, question) if args.answer else _asked(args, info, question)
-    if given is None:
-        return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
-    choice, text = given
-    store_answer(store, info.id, question.digest, choice, text, key)
+    with open_sessions(call) as store:
+        info, key = store.find(session), paths_in_use().queue_key
+        question = open_question(store, info.id, key)
+        if question is None:
+            raise UsageError("Session {session} waits for no answer.", session=info.id)
+        given = _given(answer, digest or "", question) if answer else _asked(call, info, question)
+        if given is None:
+            kept = _("Not answered; the question keeps waiting.")
+            return Report(notes=[kept], status=EXIT_REFUSED)
+        choice, text = given
+        store_answer(store, info.id, question.digest, choice, text, key)
     goes_on = False
-    with suppress(MissingQueueError), _tasks(args) as queue:
+    with suppress(MissingQueueError), _tasks(call) as queue:
         goes_on = queue.resume(info.id)
     told = _("Answer saved. Continue: kogniterm run --park --resume {id}").format(id=info.id)
     return Report(
@@ -126,27 +120,25 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
     )
 
 
-def _key(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.stored_data import read_lines
+def _key(_call: CallOptions, direction: str, file: str) -> Report:
+    from kogniterm.runtime.operations.stored_data import read_lines
     from kogniterm.sessions.session_transfer import replaced
     from kogniterm.storage.user_key import exported, take_over
 
-    del store
-    key, name = paths_in_use().queue_key, args.file
-    if args.direction == "export":
-        with replaced(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
-            file.write(f"{exported(key)}\n")
+    key = paths_in_use().queue_key
+    if direction == "export":
+        with replaced(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
+            target.write(f"{exported(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
-    take_over(key, "".join(read_lines(name)))
+    take_over(key, "".join(read_lines(file)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
 
 
-def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[str, str]:
+def _given(answer: list[str], digest: str, question: ParkedQuestion) -> tuple[str, str]:
     """Return the answer on the command line, which names the question that was read.
 
     Raises `UsageError`.
     """
-    digest: str = args.digest or ""
     if len(digest) < LEAST_DIGEST:
         raise UsageError(
             "An answer on the command line needs --digest, the digest of the question that you "
@@ -157,17 +149,16 @@ def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[str, str
             "The session waits for the answer to another question by now; look at it again with: "
             "kogniterm queue inbox"
         )
-    choice, text = args.answer[0], " ".join(args.answer[1:])
+    choice, text = answer[0], " ".join(answer[1:])
     if choice in ("edit", "words") and not text.strip():
         raise UsageError("{choice} needs text behind it.", choice=choice)
     return choice, text
 
 
 def _asked(
-    args: argparse.Namespace, info: SessionInfo, question: ParkedQuestion
+    call: CallOptions, info: SessionInfo, question: ParkedQuestion
 ) -> tuple[AnswerChoice, str] | None:
     """Ask at the terminal. Raises `UsageError` without one."""
-    from kogniterm.cli.options import flags_of
     from kogniterm.cli.run import keyboard
     from kogniterm.cli.user_screen import UserScreen
     from kogniterm.settings import environment, quick
@@ -178,7 +169,7 @@ def _asked(
             "Answering needs a terminal, or --digest DIGEST with the answer; see kogniterm queue "
             "answer --help."
         )
-    first = quick(environment(), flags_of(args))
+    first = quick(environment(), call.settings)
     screen = UserScreen(first, sys.stderr, None, keys, question.folder)
     try:
         return asyncio.run(screen.ask_parked(info.id, info.title, question))
@@ -188,19 +179,18 @@ def _asked(
         screen.close()
 
 
-def _tasks(args: argparse.Namespace) -> AbstractContextManager[WorkerQueue]:
+def _tasks(call: CallOptions) -> AbstractContextManager[WorkerQueue]:
     """Return the queue in the sessions' database."""
     from kogniterm.fleet.task_queue import open_queue
 
-    return closing(open_queue(location_of(args), user_name(), paths_in_use().data))
+    return closing(open_queue(location_of(call), user_name(), paths_in_use().data))
 
 
-def _add(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.cli.verbs.fleet.task_files import new_tasks
+def _add(call: CallOptions, **given: Any) -> Report:
+    from kogniterm.cli.verbs.fleet.task_files import TaskRequest, new_tasks
 
-    del store
-    tasks = new_tasks(args)
-    with _tasks(args) as queue:
+    tasks = new_tasks(TaskRequest(call, **given))
+    with _tasks(call) as queue:
         queue.add(tasks)
         hindrance = queue.hindrance(queue.find(tasks[0].id))
     batch = tasks[0].batch
@@ -213,34 +203,37 @@ def _add(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report({"batch": batch, "tasks": [one.id for one in tasks]}, lines, notes=notes)
 
 
-def _list(store: SessionStore, args: argparse.Namespace) -> Report:
-    del store
-    states = _states(args.state)
-    with _tasks(args) as queue:
-        found = queue.tasks(states=states, batch=args.batch, limit=args.limit)
-        counts = queue.counts(args.batch)
+def _list(
+    call: CallOptions, state: str | None, batch: str | None, all_users: bool, limit: int
+) -> Report:
+    if all_users:
+        return _all_users(call, limit)
+    states = _states(state)
+    with _tasks(call) as queue:
+        found = queue.tasks(states=states, batch=batch, limit=limit)
+        counts = queue.counts(batch)
         waiting = next((one for one in found if one.state == "queued"), None)
         hindrance = queue.hindrance(waiting) if waiting is not None else None
     if not found:
         return Report([], notes=[_("No tasks.")])
-    if not args.json:
+    if not call.json:
         from kogniterm.ui.screen.task_table import task_table, totals
 
         write_drawn(sys.stdout, [task_table(found), totals(counts)])
     notes = [translate(hindrance)] if hindrance is not None else []
-    return Report([task_json(one) for one in found], notes=notes, printed=not args.json)
+    return Report([task_json(one) for one in found], notes=notes, printed=not call.json)
 
 
-def _all_users(args: argparse.Namespace) -> Report:
+def _all_users(call: CallOptions, limit: int) -> Report:
     """List the tasks of all users, without their contents."""
     from kogniterm.fleet.task_database import QUEUE, overview
     from kogniterm.storage.database import Database
     from kogniterm.types.queue_values import QueueCounts
 
-    place, heads = location_of(args), paths_in_use().data
+    place, heads = location_of(call), paths_in_use().data
     with closing(Database(place, QUEUE, user=user_name(), heads=heads)) as database:
-        found = overview(database, args.limit)
-    if not args.json:
+        found = overview(database, limit)
+    if not call.json:
         from kogniterm.ui.screen.task_table import overview_table, totals
 
         states = Counter(one.state for one in found)
@@ -251,7 +244,7 @@ def _all_users(args: argparse.Namespace) -> Report:
         one._asdict() | {name: iso(getattr(one, name) or None) for name in times} for one in found
     ]
     notes = [] if found else [_("No tasks.")]
-    return Report(plain, notes=notes, printed=not args.json and bool(found))
+    return Report(plain, notes=notes, printed=not call.json and bool(found))
 
 
 def _states(words: str | None) -> tuple[TaskState, ...]:
@@ -267,22 +260,25 @@ def _states(words: str | None) -> tuple[TaskState, ...]:
     return tuple(state for state in STATES if state in wanted)
 
 
-def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+def _show(call: CallOptions, task_id: str, diff: bool) -> Report:
     from kogniterm.runtime.unattended.stored_answers import open_question
 
-    with _tasks(args) as queue:
-        task = queue.find(args.task)
+    with _tasks(call) as queue:
+        task = queue.find(task_id)
         hindrance = queue.hindrance(task) if task.state == "queued" else None
-        patch = queue.patches.of(task.id) if args.diff or args.json else ""
-    if args.diff and not args.json:
+        patch = queue.patches.of(task.id) if diff or call.json else ""
+    if diff and not call.json:
         sys.stdout.write(patch)
         return Report(notes=[] if patch else [_("No changes.")], printed=True)
-    if not args.json:
+    if not call.json:
         from kogniterm.ui.screen.task_table import task_details
 
-        question = open_question(store, task.id, paths_in_use().queue_key)
+        question = None
+        if task.state == "parked":
+            with open_sessions(call) as store:
+                question = open_question(store, task.id, paths_in_use().queue_key)
         write_drawn(sys.stdout, task_details(task, question, hindrance))
-    return Report(_with_patch(task, patch), printed=not args.json)
+    return Report(_with_patch(task, patch), printed=not call.json)
 
 
 def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
@@ -291,20 +287,26 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
     return {**found, "patch": patch} if task.task.workspace else found
 
 
-def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
+def _cancel(call: CallOptions, tasks: list[str], batch: str | None, state: str | None) -> Report:
     from kogniterm.fleet.task_run import stop_child
     from kogniterm.sessions.journal.ownership import held_here, this_process
 
-    with _tasks(args) as queue:
-        found = _named(queue, args)
+    with _tasks(call) as queue:
+        found = _named(queue, tasks, batch, state)
         for task in found:
             queue.cancel(task.id)
         states = {one.id: queue.find(one.id) for one in found}
         watched = {one.name for one in queue.workers()}
-        held = held_here(store.database, this_process())
-        for one in states.values():  # its process may go on without its worker
-            if one.id in held and one.worker not in watched and queue.cancelled([one.id]):
-                stop_child(held[one.id])
+        alone = [
+            one.id
+            for one in states.values()
+            if one.worker not in watched and queue.cancelled([one.id])
+        ]
+    if alone:  # a process may go on without its worker
+        with open_sessions(call) as store:
+            held = held_here(store.database, this_process())
+        for task_id in held.keys() & set(alone):
+            stop_child(held[task_id])
     lines = []
     for task_id, task in states.items():
         told = {
@@ -315,41 +317,44 @@ def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report([task_json(one) for one in states.values()], lines)
 
 
-def _retry(store: SessionStore, args: argparse.Namespace) -> Report:
+def _retry(
+    call: CallOptions, tasks: list[str], batch: str | None, state: str | None, text: str | None
+) -> Report:
     from kogniterm.fleet.task_run import next_words
     from kogniterm.sessions.journal.journal import load_state
 
-    with _tasks(args) as queue:
-        found = _named(queue, args)
+    with _tasks(call) as queue, open_sessions(call) as store:
+        found = _named(queue, tasks, batch, state)
         lines = []
         for task in found:
             known = store.info(task.id) is not None
             begun = known and load_state(store.database, task.id)[0]
             goes_on = not begun or not begun.turn or begun.open_turn
-            words = None if goes_on else ((args.text or "") or next_words(task))
+            words = None if goes_on else ((text or "") or next_words(task))
             again = queue.retry(task.id, words)
             told = _("{id}: queued again.") if again else _("{id}: it has not ended.")
             lines.append(told.format(id=task.id))
     return Report([one.id for one in found], lines)
 
 
-def _named(queue: Queue, args: argparse.Namespace) -> list[QueuedTask]:
+def _named(
+    queue: Queue, tasks: list[str], batch: str | None, state: str | None
+) -> list[QueuedTask]:
     """Return the tasks that were named, or those of a batch. Raises `UsageError`."""
-    if bool(args.tasks) == bool(args.batch):
+    if bool(tasks) == bool(batch):
         raise UsageError("Specify the tasks by their IDs, or a batch with --batch.")
-    if args.batch:
-        found = queue.tasks(batch=args.batch, states=_states(getattr(args, "state", None)))
+    if batch:
+        found = queue.tasks(batch=batch, states=_states(state))
         if not found:
-            raise UsageError("Batch {batch} has no such tasks.", batch=args.batch)
+            raise UsageError("Batch {batch} has no such tasks.", batch=batch)
         return found
-    return [queue.find(reference) for reference in args.tasks]
+    return [queue.find(reference) for reference in tasks]
 
 
-def _results(store: SessionStore, args: argparse.Namespace) -> Report:
-    del store
-    with _tasks(args) as queue:
-        found = list(reversed(queue.tasks(batch=args.batch, states=_states(args.state))))
-        counts = queue.counts(args.batch)
+def _results(call: CallOptions, batch: str | None, state: str | None) -> Report:
+    with _tasks(call) as queue:
+        found = list(reversed(queue.tasks(batch=batch, states=_states(state))))
+        counts = queue.counts(batch)
         for one in found:
             told = _with_patch(one, queue.patches.of(one.id) if one.task.workspace else "")
             sys.stdout.write(json.dumps(told, ensure_ascii=True) + "\n")
@@ -362,13 +367,12 @@ def _results(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report(printed=True)
 
 
-def _watch(store: SessionStore, args: argparse.Namespace) -> Report:
+def _watch(call: CallOptions, batch: str | None, forever: bool) -> Report:
     from kogniterm.cli.verbs.fleet.queue_watch import watch
 
-    del store
-    with _tasks(args) as queue:
-        watch(queue, args.batch, until_empty=not args.forever)
-        counts = queue.counts(args.batch)
+    with _tasks(call) as queue:
+        watch(queue, batch, until_empty=not forever)
+        counts = queue.counts(batch)
     failed = sum(counts.states.get(state, 0) for state in ("failed", "cancelled"))
     waiting = sum(counts.states.get(state, 0) for state in ("parked", "unknown"))
     status = EXIT_REFUSED if waiting else EXIT_NOT_DONE if failed else EXIT_DONE
@@ -439,7 +443,7 @@ ACTIONS = (
         limit(50), JSON),
            ("kogniterm queue list --state parked,unknown",)),
     Action("show", "Show a task", _show, (
-        Argument("task", "ID of the task", "ID"),
+        Argument("task_id", "ID of the task", "ID"),
         Argument("--diff", "Print the changes in its checkout, as a patch of git"), JSON),
         ("kogniterm queue show report-7", "kogniterm queue show report-7 --diff | git apply")),
     Action("watch", "Watch the tasks until none is queued or runs", _watch, (

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kogniterm.cli.options import SESSION, flags_of, folder_of, session_wanted
+from kogniterm.cli.options import SESSION
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
-from kogniterm.runtime.use_cases.stored_data import read_lines
+from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
 from kogniterm.text.session_ids import SessionId
@@ -28,32 +28,52 @@ _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|host:[^\s,=]{1,255}")
 
 
-def new_tasks(args: argparse.Namespace) -> list[NewTask]:
+class TaskRequest(NamedTuple):
+    """A call of `queue add`: what to do, and where, when and how often."""
+
+    call: CallOptions
+    task: Sequence[str]
+    file: str | None
+    recipe: str | None
+    items: str | None
+    workspace: str | None
+    here: bool
+    task_id: str | None
+    queue: str
+    batch: str | None
+    at: str | None
+    priority: int
+    tries: int
+
+
+def new_tasks(request: TaskRequest) -> list[NewTask]:
     """Return the tasks to add. Raises `UsageError`."""
-    if session_wanted(args) is not None:
+    if request.call.resume is not None:
         raise UsageError("A task has a session of its own; use --id to choose its ID.")
-    if args.here and args.queue != DEFAULT_QUEUE:
+    if request.here and request.queue != DEFAULT_QUEUE:
         raise UsageError("{option} cannot be combined with {other}.", option="--here",
                          other="--queue")  # fmt: skip
-    if args.items is not None and args.recipe is None:
+    if request.items is not None and request.recipe is None:
         raise UsageError("--items needs --recipe: each item is the inputs of a recipe.")
-    if args.recipe is not None:
-        return _of_recipe(args)
-    if args.file is None:
-        given = read_task(args.task, standard_input(), lambda: None)
+    if request.recipe is not None:
+        return _of_recipe(request, request.recipe)
+    if request.file is None:
+        given = read_task(request.task, standard_input(), lambda: None)
         assert given is not None
-        batch = _name(args.batch, "--batch") if args.batch else ""
-        return [_task(args, given.text, given.data, id=args.task_id, batch=batch)]
-    if args.task or args.task_id:
-        other = "--id" if args.task_id else "TASK"
+        batch = _name(request.batch, "--batch") if request.batch else ""
+        return [_task(request, given.text, given.data, id=request.task_id, batch=batch)]
+    if request.task or request.task_id:
+        other = "--id" if request.task_id else "TASK"
         raise UsageError("{option} cannot be combined with {other}.", option="--file", other=other)
-    batch = _batch(args)
-    lines = _lines(args.file)
-    tasks = [_of_line(args, batch, number, line) for number, line in lines]
+    batch = _batch(request)
+    lines = _lines(request.file)
+    tasks = [_of_line(request, request.file, batch, number, line) for number, line in lines]
     seen: set[str] = set()
     for (number, _line), task in zip(lines, tasks, strict=True):
         if task.id in seen:
-            raise _wrong(args.file, number, Phrase("the ID {id} is there already", {"id": task.id}))
+            raise _wrong(
+                request.file, number, Phrase("the ID {id} is there already", {"id": task.id})
+            )
         seen.add(task.id)
     return tasks
 
@@ -66,51 +86,51 @@ def _lines(file: str) -> list[tuple[int, str]]:
     return lines
 
 
-def _batch(args: argparse.Namespace) -> str:
-    return _name(args.batch, "--batch") if args.batch else new_id()
+def _batch(request: TaskRequest) -> str:
+    return _name(request.batch, "--batch") if request.batch else new_id()
 
 
-def _task(args: argparse.Namespace, text: str, data: str | None, **given: Any) -> NewTask:
+def _task(request: TaskRequest, text: str, data: str | None, **given: Any) -> NewTask:
     """Return a task as the options say, and `given`: what its line says. Raises `UsageError`."""
     task_id = SessionId(given["id"]) if given.get("id") else new_id()
-    at = given.get("at") or args.at
-    folder, workspace = _place(args, task_id, given.get("folder"), given.get("workspace"))
+    at = given.get("at") or request.at
+    folder, workspace = _place(request, task_id, given.get("folder"), given.get("workspace"))
     return NewTask(
         task_id,
         text,
         folder,
         data,
-        run_options(args),
-        _queue(args, given.get("queue")),
+        run_options(request.call),
+        _queue(request, given.get("queue")),
         given.get("batch", ""),
-        given.get("priority", args.priority),
+        given.get("priority", request.priority),
         moment(at) if at else 0.0,
-        args.tries,
+        request.tries,
         workspace,
         given.get("recipe", ""),
     )
 
 
-def _queue(args: argparse.Namespace, name: str | None) -> str:
-    if name is None and args.here:
+def _queue(request: TaskRequest, name: str | None) -> str:
+    if name is None and request.here:
         from kogniterm.fleet.worker_loop import host_queue
         from kogniterm.sessions.journal.ownership import this_process
 
         return host_queue(this_process().host)
-    return _name(name or args.queue, "--queue")
+    return _name(name or request.queue, "--queue")
 
 
-def _of_recipe(args: argparse.Namespace) -> list[NewTask]:
+def _of_recipe(request: TaskRequest, name: str) -> list[NewTask]:
     """Return a task for each item, or one with the inputs on the command line."""
     from kogniterm.agent.recipe_graph import checked_inputs
     from kogniterm.agent.recipe_schema import recipe_text
     from kogniterm.cli.verb_helpers import recipe_store
-    from kogniterm.runtime.use_cases.recipe_store import value_pairs
+    from kogniterm.runtime.operations.recipe_store import value_pairs
 
-    if args.file is not None:
+    if request.file is not None:
         raise UsageError("{option} cannot be combined with {other}.", option="--file",
                          other="--recipe")  # fmt: skip
-    recipe, common = recipe_store().named(args.recipe), value_pairs(args.task)
+    recipe, common = recipe_store().named(name), value_pairs(request.task)
     text = recipe_text(recipe)
 
     def task(item: Mapping[str, Any], **given: Any) -> NewTask:
@@ -118,23 +138,23 @@ def _of_recipe(args: argparse.Namespace) -> list[NewTask]:
         checked_inputs(recipe, values)
         shown = " ".join(f"{name}={value}" for name, value in values.items())
         title = f"{recipe.name} {shown}".strip()[:MAX_TASK]
-        return _task(args, title, json.dumps(values), recipe=text, **given)
+        return _task(request, title, json.dumps(values), recipe=text, **given)
 
-    if args.items is None:
-        batch = _name(args.batch, "--batch") if args.batch else ""
-        return [task({}, id=args.task_id, batch=batch)]
-    if args.task_id:
+    if request.items is None:
+        batch = _name(request.batch, "--batch") if request.batch else ""
+        return [task({}, id=request.task_id, batch=batch)]
+    if request.task_id:
         raise UsageError("{option} cannot be combined with {other}.", option="--items",
                          other="--id")  # fmt: skip
-    batch, tasks = _batch(args), []
-    for number, line in _lines(args.items):
-        item = _json_of(args.items, number, line)
+    batch, tasks = _batch(request), []
+    for number, line in _lines(request.items):
+        item = _json_of(request.items, number, line)
         if not isinstance(item, dict):
-            raise _wrong(args.items, number, Phrase("it is no object of inputs"))
+            raise _wrong(request.items, number, Phrase("it is no object of inputs"))
         try:
             tasks.append(task(item, batch=batch))
         except UsageError as error:
-            raise _wrong(args.items, number, error.text) from error
+            raise _wrong(request.items, number, error.text) from error
     return tasks
 
 
@@ -145,14 +165,14 @@ def _json_of(file: str, number: int, line: str) -> Any:
         raise _wrong(file, number, Phrase("it is no JSON")) from error
 
 
-def _of_line(args: argparse.Namespace, batch: str, number: int, line: str) -> NewTask:
-    found = _json_of(args.file, number, line)
+def _of_line(request: TaskRequest, file: str, batch: str, number: int, line: str) -> NewTask:
+    found = _json_of(file, number, line)
     try:
         given = _checked({"task": found} if isinstance(found, str) else found)
         text, data = given.pop("task").strip(), given.pop("data", None)
-        return _task(args, text, data, batch=batch, **given)
+        return _task(request, text, data, batch=batch, **given)
     except UsageError as error:
-        raise _wrong(args.file, number, error.text) from error
+        raise _wrong(file, number, error.text) from error
 
 
 def _checked(line: Any) -> dict[str, Any]:
@@ -178,7 +198,7 @@ def _checked(line: Any) -> dict[str, Any]:
 
 
 def _place(
-    args: argparse.Namespace, task_id: str, folder: str | None, workspace: str | None
+    request: TaskRequest, task_id: str, folder: str | None, workspace: str | None
 ) -> tuple[str, str]:
     """Return the folder of a task, and the repository of which it gets a checkout, if any.
 
@@ -186,13 +206,13 @@ def _place(
     """
     from kogniterm.fleet.checkouts import PLACE, repository_of
 
-    here = folder_of(args)
+    here = request.call.folder()
     if folder is not None:
         return _existing(here, folder), ""
-    workspace = workspace or args.workspace
+    workspace = workspace or request.workspace
     if workspace is None:
         return here, ""
-    if getattr(args, "cwd", None):
+    if request.call.cwd:
         raise UsageError("{option} cannot be combined with {other}.", option="--workspace",
                          other="--cwd")  # fmt: skip
     if workspace.startswith((".", "~")):
@@ -227,10 +247,10 @@ def _name(value: str, option: str) -> str:
     return value
 
 
-def run_options(args: argparse.Namespace) -> tuple[str, ...]:
+def run_options(call: CallOptions) -> tuple[str, ...]:
     """Return the session options that were given, as words for `kogniterm run`."""
     words: list[str] = []
-    for field, value in flags_of(args).items():
+    for field, value in call.settings.items():
         options = [one for one in SESSION if one.field == field]
         switch = [one for one in options if not one.takes_value and (one.const or True) == value]
         valued = [one for one in options if one.takes_value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import signal
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
@@ -47,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def run(call: CallOptions, queues: str, slots: int, until_empty: bool) -> int:
     """Work until stopped; returns the exit status."""
     from kogniterm.fleet.checkouts import checkouts_beside
     from kogniterm.fleet.task_queue import open_queue
@@ -55,12 +55,12 @@ def run(args: argparse.Namespace) -> int:
     from kogniterm.fleet.worker_loop import Worker, this_worker
 
     paths = paths_in_use()
-    (queues, shares), data = _served(args.queues), paths.data
+    (names, shares), data = _served(queues), paths.data
     with (
-        open_sessions(args) as store,
-        closing(open_queue(location_of(args), user_name(), data)) as queue,
+        open_sessions(call) as store,
+        closing(open_queue(location_of(call), user_name(), data)) as queue,
     ):
-        info = this_worker(queues, args.slots, __version__)
+        info = this_worker(names, slots, __version__)
         others = [name for name in info.queues if name not in shares]
         worker = Worker(
             queue,
@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
             TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
             _report,
             _trouble,
-            [(others, args.slots), *(((name,), slots) for name, slots in shares.items())],
-            until_empty=args.until_empty,
+            [(others, slots), *(((name,), most) for name, most in shares.items())],
+            until_empty=until_empty,
         )
         served = _("Worker {name} serves {queues}.")
-        _say(served.format(name=info.name, queues=", ".join(queues)))
+        _say(served.format(name=info.name, queues=", ".join(names)))
         asyncio.run(_work(worker))
     return EXIT_DONE
 

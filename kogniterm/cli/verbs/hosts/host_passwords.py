@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import NamedTuple
 
-from kogniterm.cli.options import Argument, folder_of
+from kogniterm.cli.options import Argument
 from kogniterm.errors import TurnInterruptedError, UsageError
 from kogniterm.storage.folders import named
 from kogniterm.types.hosts import HostSecrets
@@ -19,21 +19,29 @@ VAULTS = (
 """Options for the vaults of an inventory, in the words of Ansible."""
 
 
-async def secrets_of(args: argparse.Namespace) -> HostSecrets:
+class PasswordOptions(NamedTuple):
+    """The passwords to ask for, and the file with that of the vaults."""
+
+    ask_vault_pass: bool
+    vault_password_file: str | None
+    ask_become_pass: bool = False
+
+
+async def secrets_of(asked: PasswordOptions) -> HostSecrets:
     """Ask for the passwords that the options announce.
 
     Raises `UsageError` without a terminal, and `TurnInterruptedError` for none.
     """
-    becomes = getattr(args, "ask_become_pass", False)
-    become = await _password(_("Password to become another user: ")) if becomes else ""
-    vault = await _password(_("Password of the vault: ")) if args.ask_vault_pass else ""
+    question = _("Password to become another user: ")
+    become = await _password(question) if asked.ask_become_pass else ""
+    vault = await _password(_("Password of the vault: ")) if asked.ask_vault_pass else ""
     return HostSecrets(become, vault)
 
 
-def vault_files_of(args: argparse.Namespace) -> tuple[str, ...]:
+def vault_files(asked: PasswordOptions, folder: str) -> tuple[str, ...]:
     """Return the files with passwords of vaults that the options name."""
-    file = args.vault_password_file
-    return (str(named(folder_of(args), file)),) if file else ()
+    file = asked.vault_password_file
+    return (str(named(folder, file)),) if file else ()
 
 
 async def _password(prompt: str) -> str:

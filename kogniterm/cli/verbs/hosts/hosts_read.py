@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import shlex
 import sys
@@ -10,16 +9,18 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from kogniterm.cli.options import HOSTS, Action, Argument, folder_of, settings_of
+from kogniterm.cli.options import HOSTS, Action, Argument
+from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use, write_json
 from kogniterm.cli.verbs.hosts.host_passwords import (
     ASK_BECOME,
     VAULTS,
+    PasswordOptions,
     secrets_of,
-    vault_files_of,
+    vault_files,
 )
 from kogniterm.errors import (
     EXIT_DONE,
@@ -37,7 +38,7 @@ from kogniterm.ui.screen.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
-    from kogniterm.runtime.use_cases.host_overview import HostOverview
+    from kogniterm.runtime.operations.host_overview import HostOverview
 
 _LINES = 200
 """Lines of one group's output that are shown; `--output json` has all that is kept."""
@@ -47,16 +48,16 @@ T = TypeVar("T")
 FORM = Argument("--output", "Result as text or json", choices=("text", "json"), default="text")
 
 
-def _facts(args: argparse.Namespace) -> int:
-    from kogniterm.runtime.use_cases.host_overview import overview
+def _facts(call: CallOptions, output: str, **vaults: Any) -> int:
+    from kogniterm.runtime.operations.host_overview import overview
 
     async def gather(
         runner: AnsibleHosts, inventory: Inventory, hosts: tuple[str, ...]
     ) -> list[HostOverview]:
         return [overview(one) for one in await runner.facts(inventory, hosts)]
 
-    found = asyncio.run(_of_hosts(args, gather))
-    if args.output == "json":
+    found = asyncio.run(_of_hosts(call, PasswordOptions(**vaults), gather))
+    if output == "json":
         write_json([_plain(one) for one in found])
     else:
         from kogniterm.ui.screen.host_facts import fact_blocks
@@ -65,13 +66,15 @@ def _facts(args: argparse.Namespace) -> int:
     return EXIT_DONE if all(one.state == "answered" for one in found) else EXIT_NOT_DONE
 
 
-def _diff(args: argparse.Namespace) -> int:
-    command = _read_only(args)
+def _diff(
+    call: CallOptions, command_text: list[str], become: bool, output: str, **passwords: Any
+) -> int:
+    command, asked = _read_only(call, command_text), PasswordOptions(**passwords)
 
     async def ask(
         runner: AnsibleHosts, inventory: Inventory, hosts: tuple[str, ...]
     ) -> list[HostAnswer]:
-        request = HostRequest(uuid4().hex, command, inventory, (hosts,), _SECONDS, args.become)
+        request = HostRequest(uuid4().hex, command, inventory, (hosts,), _SECONDS, become)
         try:
             return [answer async for answer in runner.run(request)]
         except asyncio.CancelledError:
@@ -80,8 +83,9 @@ def _diff(args: argparse.Namespace) -> int:
         finally:
             await runner.discard(request)
 
-    groups = grouped(sorted(asyncio.run(_of_hosts(args, ask)), key=lambda one: one.host))
-    if args.output == "json":
+    answers = asyncio.run(_of_hosts(call, asked, ask))
+    groups = grouped(sorted(answers, key=lambda one: one.host))
+    if output == "json":
         write_json({"command": command, "groups": [_plain(one) for one in groups]})
     else:
         from kogniterm.ui.screen.host_lines import host_answers
@@ -91,26 +95,27 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 async def _of_hosts(
-    args: argparse.Namespace,
+    call: CallOptions,
+    asked: PasswordOptions,
     work: Callable[[AnsibleHosts, Inventory, tuple[str, ...]], Awaitable[T]],
 ) -> T:
     """Return what `work` finds out about the hosts; a terminal shows meanwhile what goes on."""
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 
-    inventory = _inventory(args)
-    runner = AnsibleHosts(secrets=await secrets_of(args))
+    inventory = replace(_inventory(call), vault_files=vault_files(asked, call.folder()))
+    runner = AnsibleHosts(secrets=await secrets_of(asked))
     with _note(_("Reading the inventory …")):
-        hosts = await runner.resolve(inventory, settings_of(args).hosts_limit)
+        hosts = await runner.resolve(inventory, call.load_settings().hosts_limit)
     with _note(plural("Asking {count} host …", "Asking {count} hosts …", len(hosts))):
         return await work(runner, inventory, hosts)
 
 
-def _inventory(args: argparse.Namespace) -> Inventory:
+def _inventory(call: CallOptions) -> Inventory:
     """Return the inventory. Raises `UsageError` for a folder whose Ansible settings may not run."""
     from kogniterm.runtime.services.host_commands import inventory_at
     from kogniterm.runtime.trust.trust_store import TrustStore
 
-    folder = folder_of(args)
+    folder = call.folder()
     trusted = TrustStore(paths_in_use().trust_file).knows(Path(folder))
     if not trusted and Path(folder, "ansible.cfg").exists():
         raise UsageError(
@@ -118,20 +123,18 @@ def _inventory(args: argparse.Namespace) -> Inventory:
             "kogniterm trust",
             folder=folder,
         )
-    known = settings_of(args).hosts_inventory
-    found = inventory_at(known, folder) if known is not None else Inventory((), folder)
-    return replace(found, vault_files=vault_files_of(args))
+    known = call.load_settings().hosts_inventory
+    return inventory_at(known, folder) if known is not None else Inventory((), folder)
 
 
-def _read_only(args: argparse.Namespace) -> str:
+def _read_only(call: CallOptions, words: list[str]) -> str:
     """Return the command. Raises `RefusedError` unless it only reads, and no rule denies it."""
     from kogniterm.cli.verbs.policy import judged
     from kogniterm.runtime.services.policy_service import rules_of
 
-    words: list[str] = args.command_text
     command = words[0] if len(words) == 1 else shlex.join(words)
     rules = rules_of(paths_in_use().policy_file)
-    report, verdict = judged(command, folder_of(args), rules, (), "manual")
+    report, verdict = judged(command, call.folder(), rules, (), "manual")
     if verdict.kind == "deny":
         raise RefusedError("Your rules deny this command; kogniterm policy check explains it.")
     if report.label != "safe_readonly":

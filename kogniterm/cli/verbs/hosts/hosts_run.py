@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import HOSTS, TASK, Action, Argument, folder_of, settings_of
+from kogniterm.cli.options import HOSTS, TASK, Action, Argument
 from kogniterm.cli.run import (
     OUTPUT,
     PARK,
@@ -19,12 +18,14 @@ from kogniterm.cli.run import (
     do_task,
     with_front,
 )
+from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.cli.verbs.hosts.host_passwords import (
     ASK_BECOME,
     VAULTS,
+    PasswordOptions,
     secrets_of,
-    vault_files_of,
+    vault_files,
 )
 from kogniterm.errors import UsageError
 
@@ -34,28 +35,39 @@ if TYPE_CHECKING:
     from kogniterm.types.hosts import HostSecrets
 
 
-def _run(args: argparse.Namespace) -> int:
-    return with_front(args, partial(_do, args))
+def _run(
+    call: CallOptions,
+    ask_become_pass: bool,
+    ask_vault_pass: bool,
+    vault_password_file: str | None,
+    **given: Any,
+) -> int:
+    request = RunRequest(call, **given)
+    asked = PasswordOptions(ask_vault_pass, vault_password_file, ask_become_pass)
+    return with_front(request, partial(_do, request, asked))
 
 
-def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
+def _do(request: RunRequest, asked: PasswordOptions, front: RunFront, sink: Sink) -> int:
     """Find the hosts, then do the task; a wrong inventory leaves no session behind."""
-    secrets = asyncio.run(secrets_of(args))
-    hosts = asyncio.run(_hosts(args, secrets))
-    passwords = partial(_give_passwords, secrets, vault_files_of(args))
-    return do_task(args, front, sink, partial(_with_hosts, hosts), passwords)
+    files = vault_files(asked, request.call.folder())
+    secrets = asyncio.run(secrets_of(asked))
+    hosts = asyncio.run(_hosts(request.call, secrets, files))
+    passwords = partial(_give_passwords, secrets, files)
+    return do_task(request, front, sink, partial(_with_hosts, hosts), passwords)
 
 
-async def _hosts(args: argparse.Namespace, secrets: HostSecrets) -> tuple[str, ...]:
+async def _hosts(
+    call: CallOptions, secrets: HostSecrets, vault_files: tuple[str, ...]
+) -> tuple[str, ...]:
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
     from kogniterm.runtime.services.host_commands import session_inventory
 
-    known = settings_of(args)
+    known = call.load_settings()
     if known.hosts_inventory is None:
         raise UsageError("Name the hosts with --inventory, a file or names with commas.")
     trust = paths_in_use().trust_file
-    inventory = session_inventory(known.hosts_inventory, folder_of(args), trust)
-    inventory = replace(inventory, vault_files=vault_files_of(args))
+    inventory = session_inventory(known.hosts_inventory, call.folder(), trust)
+    inventory = replace(inventory, vault_files=vault_files)
     return await AnsibleHosts(secrets=secrets).resolve(inventory, known.hosts_limit)
 
 

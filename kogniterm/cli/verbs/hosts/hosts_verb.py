@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import cast
-
 from kogniterm.cli.options import Subparsers, add_actions
 from kogniterm.cli.verbs.hosts.hosts_read import DIFF, FACTS
 from kogniterm.cli.verbs.hosts.hosts_run import RUN
@@ -15,8 +12,3 @@ ACTIONS = (RUN, FACTS, DIFF)
 def add_parser(subparsers: Subparsers) -> None:
     """Add `hosts` and its actions."""
     add_actions(subparsers, "hosts", ACTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the action; returns its exit status."""
-    return cast(int, args.perform(args))

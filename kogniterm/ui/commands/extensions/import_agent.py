@@ -18,7 +18,7 @@ WORDS = ("claude", "codex", "gemini", "opencode", "deepagents")
 async def import_agent(repl: Repl, argument: str) -> None:
     """Run /import [AGENT]."""
     from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent, place_of
-    from kogniterm.runtime.use_cases.import_settings import carry_out, plan_import, user_target
+    from kogniterm.runtime.operations.import_settings import carry_out, plan_import, user_target
     from kogniterm.settings import environment
 
     place = place_of(environment(), None)

@@ -44,12 +44,7 @@ from kogniterm.errors import (
 from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
-from kogniterm.runtime.turn import journal_agent, settle
-from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, failed, interrupted
-from kogniterm.runtime.turn_limits import limit_that_ends
-from kogniterm.runtime.turn_ports import TurnIO, relay
-from kogniterm.runtime.unattended.parked_turn import Parking
-from kogniterm.runtime.use_cases.recipe_progress import (
+from kogniterm.runtime.operations.recipe_progress import (
     RecipeProgress,
     begun_note,
     call_ids,
@@ -57,7 +52,12 @@ from kogniterm.runtime.use_cases.recipe_progress import (
     recipe_in_progress,
     result_of,
 )
-from kogniterm.runtime.use_cases.recipe_threads import Thread, Threads
+from kogniterm.runtime.operations.recipe_threads import Thread, Threads
+from kogniterm.runtime.turn import journal_agent, settle
+from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, failed, interrupted
+from kogniterm.runtime.turn_limits import limit_that_ends
+from kogniterm.runtime.turn_ports import TurnIO, relay
+from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.text.visible import with_texts
 from kogniterm.tools.calculator import calculator

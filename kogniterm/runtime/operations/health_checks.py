@@ -19,8 +19,8 @@ from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
+from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.runtime.telemetry.telemetry_session import missing_packages
-from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
 from kogniterm.settings.telemetry_variables import TelemetryVariables, telemetry_variables
 from kogniterm.storage.folders import read_file

@@ -25,7 +25,7 @@ from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.servers.server_setup import add_server
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
-from kogniterm.runtime.use_cases.import_settings import (
+from kogniterm.runtime.operations.import_settings import (
     ImportPlan,
     Target,
     carry_out,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kogniterm.agent.plan.judge import JUDGED
 from kogniterm.errors import StorageCorruptError
-from kogniterm.runtime.use_cases.stored_data import read_lines
+from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.fold import fold
 from kogniterm.sessions.journal.codec import StoredRecord, stored_records
 from kogniterm.sessions.recorded_calls import recorded_calls

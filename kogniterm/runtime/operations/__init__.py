@@ -1,0 +1,1 @@
+"""Operations on stored data and settings that verbs and slash commands share."""

@@ -1,1 +1,0 @@
-"""Use cases that the verbs of the command line share with the slash commands."""
