@@ -70,10 +70,10 @@ async def offer_trust(
     tell: Callable[[str], None],
 ) -> None:
     """Ask about each of these servers that the user has not trusted as it is now."""
-    servers = session.servers
-    for name in names if servers is not None else ():
-        server = servers.servers.get(name) if servers is not None else None
-        if servers is None or server is None or server.config.origin != ORIGIN or server.usable:
+    servers = session.extensions.servers
+    for name in names:
+        server = servers.servers.get(name)
+        if server is None or server.config.origin != ORIGIN or server.usable:
             continue
         try:
             if await _trusted(servers, server, questions, say):

@@ -414,7 +414,8 @@ async def drive(
     sink.finish(answer)
     await session.finish()
     waiting = session.memory.waiting_lines() if session.memory is not None else []
-    unsent = session.telemetry.problem() if session.telemetry is not None else None
+    telemetry = session.extensions.telemetry
+    unsent = telemetry.problem() if telemetry is not None else None
     for line in (*waiting, *([unsent] if unsent is not None else [])):
         sys.stderr.write(translate(line) + "\n")
     return 128 + received[0] if received else answer.exit_code

@@ -131,7 +131,7 @@ def open_session(
         session.notices += _effort_notices(options, session.model)
         if cache is not None:
             cache.use(session.id, session.journal.redact)
-        opened.pop_all()
+        session.opened = opened.pop_all()
         return session
 
 

@@ -7,6 +7,7 @@
     10  approved request -> intent (fsynced) -> run           `runner.act`
     11  outcome          -> ToolMessage, back into the graph  `runner.act`, `journal.settle`
     12  last message     -> answer                            `turn_end.conclude`
+    13  finished turn    -> memory                            `context.learn`
 
 The graph never touches a process and the executor never sees the graph: they meet here, in the
 only loop. A turn works with four services: journal, gate, runner and context.
@@ -138,7 +139,9 @@ async def run_turn(
         cancel_open(journal, "the turn ended early")
         _note_cut_calls(services, count)
         answer = failed(error, count.usage)
-    return end_turn(journal, count.timed(answer), io)
+    answer = end_turn(journal, count.timed(answer), io)
+    services.context.learn(answer, io)
+    return answer
 
 
 def _note_cut_calls(services: TurnServices, count: TurnCount) -> None:

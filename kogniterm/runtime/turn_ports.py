@@ -17,6 +17,7 @@ from kogniterm.errors import ModelError, ToolError
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price
+from kogniterm.runtime.services.user_secrets import AskSecret
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Intent
 from kogniterm.types import (
@@ -70,12 +71,12 @@ AtLimit = Callable[[LimitReached], Awaitable[LimitChoice]]
 """Ask the user whether the turn goes on at a limit that is used up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnIO:
     """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here.
 
     `at_prompt` is whether a user sits at the prompt, so that auto mode may ask about what is
-    dangerous.
+    dangerous. `ask`, `park` and `ask_secret` are None where nobody answers a tool.
     """
 
     approver: Approver
@@ -84,6 +85,9 @@ class TurnIO:
     recover: Recover | None = None
     at_limit: AtLimit | None = None
     at_prompt: bool = False
+    ask: Ask | None = None
+    park: Ask | None = None
+    ask_secret: AskSecret | None = None
 
     @property
     def attended(self) -> bool:

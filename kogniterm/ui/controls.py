@@ -97,7 +97,7 @@ class Controls:
             self._turns.current is not None and self._turns.current is self._stopped_command_of
         ):
             self._stopped_command_of = self._turns.current
-            self.repl.session.runner.stopping.request()
+            self.repl.session.services.runner.stopping.request()
             hint = _("Stopping the command. Press again to stop the turn.")
             self.repl.front.say_below(hint, self.display.command_running)
         elif self._turns.running:

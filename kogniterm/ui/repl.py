@@ -255,7 +255,7 @@ class Repl:
         if guide is not None:
             guide.begin(self)
         if self.display.screen is not None:
-            begun = session.hooks.begin(self.display.screen, resumed=bool(state.turn))
+            begun = session.extensions.hooks.begin(self.display.screen, resumed=bool(state.turn))
             self.spawn(self.guarded(begun))
         self.turns.begin()
         self.front.surface.refresh()
@@ -536,7 +536,8 @@ class Repl:
             session, self._session = self._session, None
             await session.finish("prompt_input_exit" if self._leaving else "clear")
             await asyncio.to_thread(session.close)
-            unsent = session.telemetry.problem() if session.telemetry is not None else None
+            telemetry = session.extensions.telemetry
+            unsent = telemetry.problem() if telemetry is not None else None
             if unsent is not None and self._leaving:
                 sys.stderr.write(f"{translate(unsent)}\n")
             elif unsent is not None:

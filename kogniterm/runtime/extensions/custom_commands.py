@@ -238,7 +238,7 @@ def command_input(
     custom, argument = typed_command(known, line)
     find = partial(mentions, folder=session.folder)
     taken = {*built_in, *(word for one in known for word in (one.name, one.alias))}
-    skills = [skill for skill, _description in session.skills.commands(taken)]
+    skills = [skill for skill, _description in session.extensions.skills.commands(taken)]
     names = (*(one.name for one in known), *skills)
     if custom is not None:
         return custom.given(argument, session.folder, find), names
@@ -246,7 +246,7 @@ def command_input(
     if name not in skills:
         return None, names
     argument = argument.strip()
-    text = session.skills.run_by_user(name, argument)
+    text = session.extensions.skills.run_by_user(name, argument)
     typed = f"/{name} {argument}".rstrip()
     return UserInput(text, line=typed, attachments=tuple(find(argument))), names
 

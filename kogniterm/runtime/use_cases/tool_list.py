@@ -91,7 +91,7 @@ class Listed(NamedTuple):
 
 def tools_of_session(session: LiveSession) -> Listed:
     """Return the tools of an open session, in its present modes."""
-    service, modes = session.tools, session.modes
+    service, modes = session.extensions.tools, session.modes
     listed = _listed(service.known, session.policy.in_force, modes.approval, modes.plan_mode)
     if not modes.model.info.one_command:
         return listed

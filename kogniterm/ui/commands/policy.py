@@ -35,7 +35,7 @@ def permissions(repl: Repl, argument: str) -> None:
         if not ids:
             repl.display.say(Phrase("You have no permissions to revoke."))
         for lease_id in ids:
-            lease = repl.session.revoke(lease_id)
+            lease = policy.revoke(lease_id)
             values = {"id": lease.id, "permission": lease.text}
             repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
         return
