@@ -11,7 +11,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from kogniterm.acp.editor_questions import EditorQuestions
 from kogniterm.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase

@@ -77,7 +77,7 @@ async def offer_trust(
             continue
         try:
             if await _trusted(servers, server, questions, say):
-                tell_of_server(session, name)
+                tell_of_server(session.journal, name)
                 values = {"name": name, "count": len(server.tools)}
                 tell(
                     say(Phrase("MCP server {name} is trusted; {count} tools can be used.", values))

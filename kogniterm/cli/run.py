@@ -31,7 +31,7 @@ from kogniterm.cli.options import (
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
-from kogniterm.runtime.extensions.called_input import called
+from kogniterm.runtime.inputs.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
@@ -41,10 +41,10 @@ from kogniterm.ui.locale import _, mark, translate
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.runtime.services.user_secrets import AskSecret
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
     from kogniterm.runtime.unattended.named_session import GivenBefore
+    from kogniterm.runtime.user_secrets import AskSecret
 
 T = TypeVar("T")
 

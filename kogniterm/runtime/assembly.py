@@ -48,6 +48,7 @@ from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open
 from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
+from kogniterm.runtime.extensions.tool_service import ToolService, gather_tools
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.input_steps import INPUT_STEPS
 from kogniterm.runtime.runner import Runner
@@ -62,16 +63,9 @@ from kogniterm.runtime.services.host_commands import (
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
 from kogniterm.runtime.services.session_prompts import prompts_of_session
-from kogniterm.runtime.services.side_by_side import SideBySide
-from kogniterm.runtime.services.tool_service import ToolService, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.services.user_secrets import (
-    LEAST_HIDDEN,
-    UserSecrets,
-    own_parts,
-    without_own,
-)
 from kogniterm.runtime.session import Extensions, LiveSession
+from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.telemetry.telemetry_session import (
     Telemetry,
     missing_packages,
@@ -93,6 +87,12 @@ from kogniterm.runtime.turn_ports import (
     ModelSearch,
     PlanSettings,
     SessionModes,
+)
+from kogniterm.runtime.user_secrets import (
+    LEAST_HIDDEN,
+    UserSecrets,
+    own_parts,
+    without_own,
 )
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal

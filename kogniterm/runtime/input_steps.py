@@ -12,9 +12,9 @@ from kogniterm import prompts
 from kogniterm.errors import EXIT_REFUSED
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.runtime.budgets import unknown_price
-from kogniterm.runtime.extensions.agent_turn import run_agent
-from kogniterm.runtime.extensions.command_lines import run_custom_command
 from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
+from kogniterm.runtime.inputs.agent_turn import run_agent
+from kogniterm.runtime.inputs.command_lines import run_custom_command
 from kogniterm.runtime.session import InputStep, LiveSession
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import Answer, Usage, UserInput, events

@@ -22,18 +22,18 @@ from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
+from kogniterm.runtime.extensions.tool_service import ToolService
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
-from kogniterm.runtime.services.tool_service import ToolService
 from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.services.user_secrets import AskSecret
 from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
+from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (

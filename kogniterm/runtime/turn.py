@@ -36,8 +36,8 @@ from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_context
 from kogniterm.runtime.runner import Approved, Runner
-from kogniterm.runtime.services.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.session_plans import review_plan
+from kogniterm.runtime.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.turn_end import (
     cancel_open,
     conclude,

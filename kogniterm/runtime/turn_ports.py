@@ -17,7 +17,7 @@ from kogniterm.errors import ModelError, ToolError
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price
-from kogniterm.runtime.services.user_secrets import AskSecret
+from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Intent
 from kogniterm.types import (
@@ -48,7 +48,6 @@ from kogniterm.types import (
 if TYPE_CHECKING:
     from kogniterm.agent.messages import ImageBlock
     from kogniterm.execution.sandbox.confinement import Sandbox
-    from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 
 # --- who drives the turn --------------------------------------------------------------------------
@@ -295,6 +294,17 @@ class ModelSearch:
 
 
 # --- services that a replay replaces --------------------------------------------------------------
+
+
+class SandboxFindings(NamedTuple):
+    """The report after a command: `note` to the model, `notices` to the user."""
+
+    note: str = ""
+    notices: tuple[Phrase, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files that the command left and other tools read or run, for the journal."""
+    refused: Phrase | None = None
+    """The reason why the sandbox stopped the command, for the user to let it run outside."""
 
 
 class PolicyPort(Protocol):

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 
 from kogniterm.errors import EXIT_INTERRUPTED
-from kogniterm.runtime.extensions.called_input import is_slash_command, split_line
+from kogniterm.runtime.inputs.called_input import is_slash_command, split_line
 from kogniterm.types import UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.repl import Repl

@@ -27,7 +27,7 @@ from kogniterm.errors import (
     of_system,
 )
 from kogniterm.host.named_files import mentions
-from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.runtime.inputs.called_input import split_line
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands
@@ -348,7 +348,7 @@ class Repl:
             return
         given = work.input
         if given is not None and given.text.startswith("@"):
-            from kogniterm.runtime.extensions.agent_turn import addressed
+            from kogniterm.runtime.inputs.agent_turn import addressed
 
             given = addressed(given, session.context.agents.named)
         answer = await session.run(
@@ -596,7 +596,7 @@ def next_mode(session: LiveSession) -> ApprovalMode:
     """Return the next approval mode that works here."""
     from kogniterm.runtime.questions.approval_facts import usable_modes
 
-    usable = usable_modes(session)
+    usable = usable_modes(session.policy, session.model)
     before = session.modes.approval
     return usable[(usable.index(before) + 1) % len(usable)] if before in usable else usable[0]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import command_input
+from kogniterm.runtime.inputs.custom_commands import command_input
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged

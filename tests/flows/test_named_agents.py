@@ -12,7 +12,7 @@ from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.budgets import by_model, turn_uses
-from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.runtime.use_cases.project_files import revoke
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes

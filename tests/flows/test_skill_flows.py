@@ -10,7 +10,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import read_regular
-from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust import project_places

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases import project_files

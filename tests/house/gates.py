@@ -43,6 +43,27 @@ LAYERS = (
 )
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
+RUNTIME_LAYERS = (
+    ("python_api", "replay"),
+    ("build",),
+    ("assembly",),
+    ("input_steps",),
+    ("use_cases",),
+    ("inputs", "unattended"),
+    ("session",),
+    ("turn",),
+    ("session_plans", "side_by_side"),
+    ("context", "gate", "runner"),
+    ("crash_recovery",),
+    ("extensions",),
+    ("questions",),
+    ("services",),
+    ("turn_end", "turn_limits"),
+    ("turn_journal", "turn_ports", "plan_edits"),
+    ("budgets", "opening", "telemetry", "trust", "user_secrets"),
+)
+"""Folders and modules of `runtime`; imports point to a later row."""
+
 AGENT_MAY_NOT_REACH = (
     "kogniterm.execution",
     "kogniterm.approval",
@@ -194,6 +215,21 @@ def layers(tree: Tree) -> list[str]:
             left, right = _layer(own), _layer(other)
             if right < left or (left == right and own in (*ROOMS, *FACES)):
                 found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
+    return found
+
+
+def runtime_layers(tree: Tree) -> list[str]:
+    """Return imports within `runtime` that point to the same row or an earlier one (rule 1)."""
+    row = {box: number for number, boxes in enumerate(RUNTIME_LAYERS) for box in boxes}
+    found = []
+    for module in tree:
+        for item in module.imports if module.within("kogniterm.runtime") else ():
+            home = tree.home(item.target) or ""
+            own, other = _box(module.name), _box(home)
+            if own == other or not home.startswith("kogniterm.runtime."):
+                continue
+            if row.get(other, -1) <= row.get(own, len(row)):
+                found.append(f"{module.at(item.line)}: runtime/{own} may not import {other}")
     return found
 
 
@@ -495,6 +531,7 @@ def complexity(function: ast.AST) -> int:
 
 ALL = (
     layers,
+    runtime_layers,
     unknown_parts,
     agent_cannot_act,
     pure_parts,
@@ -521,6 +558,11 @@ ALL = (
 def _part(name: str) -> str:
     """Return the room or layer module of `name`: the word after the package."""
     return name.partition(".")[2].partition(".")[0]
+
+
+def _box(name: str) -> str:
+    """Return the folder or module of `runtime` that `name` is in: the word after it."""
+    return name.partition("runtime.")[2].partition(".")[0]
 
 
 def _layer(part: str) -> int:

@@ -24,6 +24,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.layers, "models/x.py", "def f():\n    from kogniterm.sessions import fold\n"),
     (gates.layers, "runtime/x.py", "from ..ui import repl\n"),
     (gates.layers, "settings.py", "from kogniterm import memory\n"),
+    (gates.runtime_layers, "runtime/services/x.py", "from kogniterm.runtime import turn\n"),
     (gates.unknown_parts, "utils.py", ""),
     (gates.agent_cannot_act, "agent/x.py", "import subprocess\n"),
     (gates.agent_cannot_act, "agent/x.py", "from kogniterm import prompts\n"),

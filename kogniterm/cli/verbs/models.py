@@ -59,7 +59,7 @@ def _list(args: argparse.Namespace) -> Report:
 
 def _listings(args: argparse.Namespace) -> list[ModelListing]:
     """Return the models of every configured provider; those with a live list are asked at once."""
-    from kogniterm.runtime.build import model_lists
+    from kogniterm.runtime.opening import model_lists
 
     lists = model_lists(settings_of(args), paths_in_use())
     asked = {one.name for one in lists.asked}

@@ -177,7 +177,7 @@ def _check(args: argparse.Namespace) -> Report:
 
 def _cache(args: argparse.Namespace) -> Report:
     from kogniterm.cli.options import settings_of
-    from kogniterm.runtime.build import reply_cache
+    from kogniterm.runtime.opening import reply_cache
 
     settings = settings_of(args)
     cache = reply_cache(settings, paths_in_use())

@@ -42,14 +42,10 @@ from kogniterm.host.safe_git import (
 from kogniterm.protocols import Tool
 from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
-from kogniterm.runtime.services.sandbox_service import (
-    SandboxFindings,
-    SandboxService,
-    runs_unasked,
-)
+from kogniterm.runtime.services.sandbox_service import SandboxService, runs_unasked
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
-from kogniterm.runtime.services.user_secrets import UserSecrets, received
-from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.runtime.turn_ports import SandboxFindings, SessionModes
+from kogniterm.runtime.user_secrets import UserSecrets, received
 from kogniterm.sessions.records import Noted
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder, read_file, seen_from

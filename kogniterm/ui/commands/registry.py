@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
-    from kogniterm.runtime.extensions.custom_commands import CustomCommand
+    from kogniterm.runtime.inputs.custom_commands import CustomCommand
     from kogniterm.runtime.session import LiveSession
 
 
@@ -173,7 +173,7 @@ def custom_commands(
     session: LiveSession, built_in: Sequence[Command]
 ) -> tuple[tuple[Command, ...], tuple[Phrase, ...]]:
     """Return the user's and the trusted project's commands, and what to tell about others."""
-    from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+    from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 
     found, refused = custom_commands_of(session, names_of(built_in))
     taken = {*names_of(built_in), *(name for one in found for name in (one.name, one.alias))}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import parse_command
+from kogniterm.runtime.inputs.custom_commands import parse_command
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify

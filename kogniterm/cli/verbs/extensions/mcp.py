@@ -234,6 +234,7 @@ def _logout(args: argparse.Namespace) -> Report:
 
 def _serve(args: argparse.Namespace) -> Report:
     from kogniterm.cli.run import stop_on_signals
+    from kogniterm.runtime.build import open_session
     from kogniterm.runtime.use_cases.mcp.mcp_serve import serve
 
     if sys.stdin.isatty():
@@ -248,7 +249,8 @@ def _serve(args: argparse.Namespace) -> Report:
     received: list[int] = []
 
     async def until_stopped() -> None:
-        serving = asyncio.ensure_future(serve(settings, paths_in_use(), roots, translate))
+        served = serve(settings, paths_in_use(), roots, translate, open_session)
+        serving = asyncio.ensure_future(served)
         with stop_on_signals(serving, received):
             await asyncio.wait({serving})
         if not serving.cancelled():

@@ -161,7 +161,7 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
         await servers.stop(server)
         return
     servers.trust(server, listing)
-    tell_of_server(repl.session, server.config.name)
+    tell_of_server(repl.session.journal, server.config.name)
     repl.read_custom_commands()
     repl.display.say(
         Phrase(
