@@ -68,6 +68,24 @@ A setting without a default is unset.
 WITH_OPTION = "These settings have the meaning of an [option](cli.md#session-options):"
 
 
+def architecture() -> str:
+    """Return the text of docs/architecture.md, with the steps of an input as the code has them."""
+    from kogniterm.runtime.input_steps import INPUT_STEPS
+
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    before, heading, after = page.partition(STEPS_HEAD)
+    lines = []
+    for number, step in enumerate(INPUT_STEPS, start=1):
+        runs = f" ({step.runs})" if step.runs != "always" else ""
+        answers = f"; answers {step.answers}" if step.answers else ""
+        stops = f"; stops {step.stops}" if step.stops else ""
+        lines.append(f"{number}. {step.name}{runs}{answers}{stops}\n")
+    return before + heading + "".join(lines) + after[after.index("\n\n") + 1 :]
+
+
+STEPS_HEAD = "come the steps of `runtime/input_steps`:\n\n"
+
+
 def command_line() -> str:
     """Return the text of docs/cli.md."""
     topics = ", ".join(f"`{topic.name}`" for topic in TOPICS)
@@ -273,6 +291,7 @@ def _wrapped(text: str, start: str) -> list[str]:
 
 PAGES = {
     ".env.example": env_example,
+    "docs/architecture.md": architecture,
     "docs/configuration.md": configuration,
     "docs/cli.md": command_line,
     "docs/commands.md": manual.slash_commands,

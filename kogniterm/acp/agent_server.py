@@ -181,7 +181,7 @@ class EditorAgent:
         if method not in (LOGIN, LOCAL):
             raise UsageError("Unknown authentication method: {name}.", name=one_line(method, 60))
         await self._loaded()
-        from kogniterm.runtime.build import has_weights, model_options
+        from kogniterm.runtime.opening import has_weights, model_options
         from kogniterm.runtime.operations.provider_login import needs_set_up
 
         settings = self._load_settings()
@@ -281,7 +281,8 @@ class EditorAgent:
         await self._loaded()
         from kogniterm.acp.editor_servers import read_servers
         from kogniterm.acp.editor_session import EditorSession
-        from kogniterm.runtime import build
+        from kogniterm.runtime.build import open_session
+        from kogniterm.runtime.opening import model_lists
 
         folder = _folder(cwd)
         settings = await asyncio.to_thread(self._load_settings)
@@ -294,19 +295,19 @@ class EditorAgent:
             problems += (
                 Phrase("A session works in one folder; the editor's other folders are not used."),
             )
-        live = build.open_session(settings, folder=folder, session_id=session_id, servers=servers)
+        live = open_session(settings, folder=folder, session_id=session_id, servers=servers)
         assert self._client is not None
         opened = EditorSession(live, self._client, self._words, forms=self._forms)
         opened.servers = tuple(one.name for one in servers)
         self._sessions[live.id] = opened
-        lists = build.model_lists(settings, self._paths)
+        lists = model_lists(settings, self._paths)
         opened.listings = tuple(lists.known(provider) for provider in lists.providers)
         self._after(opened.outbox.release)
         return opened, problems
 
     def _check(self, settings: Settings, session_id: str, folder: str) -> None:
         """Raise `UsageError` unless there is a session of this ID that works in the folder."""
-        from kogniterm.runtime.build import open_user_store
+        from kogniterm.runtime.opening import open_user_store
 
         store, _notices = open_user_store(settings, self._paths)
         try:
@@ -324,7 +325,7 @@ class EditorAgent:
         return await self._answered(self._listed(cwd, cursor))
 
     async def _listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
-        from kogniterm.runtime.build import open_user_store
+        from kogniterm.runtime.opening import open_user_store
 
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
             raise UsageError("The cursor does not belong to this list.")

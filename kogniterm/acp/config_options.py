@@ -37,7 +37,7 @@ def mode_state(session: LiveSession, say: Say) -> SessionModeState:
 
 
 def _modes(session: LiveSession, say: Say) -> list[tuple[str, str, str]]:
-    modes = dict.fromkeys((*usable_modes(session), session.modes.approval))
+    modes = dict.fromkeys((*usable_modes(session.policy, session.model), session.modes.approval))
     return [
         (MODE_IDS[mode], _title(say(mode_name(mode, sandboxed=session.policy.sandboxed))),
          say(MODE_HELP[mode]))
@@ -102,8 +102,9 @@ def use_option(session: LiveSession, option: str, value: str) -> None:
 def use_mode(session: LiveSession, name: str) -> None:
     """Change the approval mode. Raises `UsageError` for one that does not work here."""
     mode = MODE_NAMES.get(name)
-    if mode is None or mode not in usable_modes(session):
-        names = ", ".join(MODE_IDS[one] for one in usable_modes(session))
+    usable = usable_modes(session.policy, session.model)
+    if mode is None or mode not in usable:
+        names = ", ".join(MODE_IDS[one] for one in usable)
         raise UsageError(
             "Unknown value: {value}. Use one of: {allowed}.", value=name, allowed=names
         )

@@ -11,7 +11,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from kogniterm.acp.editor_questions import EditorQuestions
 from kogniterm.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
@@ -78,7 +78,7 @@ async def _permissions(room: CommandRoom, argument: str) -> None:
         wanted = name.strip()
         found = [one.id for one in policy.leases] if wanted == "all" else [wanted]
         for one in found:
-            lease = room.session.revoke(one)
+            lease = policy.revoke(one)
             said = {"id": lease.id}
             room.updates.tell(room.say(Phrase("Permission {id} revoked.", said)))
         return
@@ -170,7 +170,7 @@ def _offered(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
     for one in custom:
         yield one.name, say(one.help), one.arguments
     taken = {*names, *(word for one in custom for word in (one.name, one.alias))}
-    for name, described in session.skills.commands(taken):
+    for name, described in session.extensions.skills.commands(taken):
         yield name, described, "[WORDS]"
     for name, agent in session.context.agents.named.items():
         if agent.off is None:

@@ -200,11 +200,12 @@ class EditorQuestions:
 
     def _grant(self, report: RiskReport, offer: Offer, always: bool) -> None:
         """Grant a permission; the approval holds although it cannot be saved."""
+        policy, cwd = self._session.policy, self._session.executor.cwd
         if not always:
-            self._session.grant(report, offer)
+            policy.grant(report, offer, cwd)
             return
         try:
-            self._session.save_permission(report, offer)
+            policy.save(report, offer, cwd)
         except KognitermError as error:
             log.warning("a permission could not be saved: %s", error)
 

@@ -70,14 +70,14 @@ async def offer_trust(
     tell: Callable[[str], None],
 ) -> None:
     """Ask about each of these servers that the user has not trusted as it is now."""
-    servers = session.servers
-    for name in names if servers is not None else ():
-        server = servers.servers.get(name) if servers is not None else None
-        if servers is None or server is None or server.config.origin != ORIGIN or server.usable:
+    servers = session.extensions.servers
+    for name in names:
+        server = servers.servers.get(name)
+        if server is None or server.config.origin != ORIGIN or server.usable:
             continue
         try:
             if await _trusted(servers, server, questions, say):
-                tell_of_server(session, name)
+                tell_of_server(session.journal, name)
                 values = {"name": name, "count": len(server.tools)}
                 tell(
                     say(Phrase("MCP server {name} is trusted; {count} tools can be used.", values))

@@ -19,7 +19,7 @@ from kogniterm.acp.prompt_blocks import Block, PromptFiles, read_prompt
 from kogniterm.acp.session_updates import FrontWords, SessionUpdates
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.runtime.budgets import option_that_raises
-from kogniterm.runtime.extensions.called_input import called, is_slash_command, split_line
+from kogniterm.runtime.inputs.called_input import called, is_slash_command, split_line
 from kogniterm.runtime.replay.recorded_events import past_turns
 from kogniterm.types import Answer, Phrase, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN

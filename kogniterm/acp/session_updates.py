@@ -350,7 +350,7 @@ class SessionUpdates(events.EventVisitor):
     def usage(self) -> None:
         """Send how full the model's window is, and what the session has cost."""
         session = self._session
-        dollars = session.budget.total(session.state.usage, session.state.others_usage)
+        dollars = session.services.budget.total(session.state.usage, session.state.others_usage)
         cost = Cost(amount=round(dollars, 6), currency="USD") if dollars is not None else None
         self._outbox.put(
             UsageUpdate(

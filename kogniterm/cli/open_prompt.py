@@ -117,6 +117,7 @@ class Opener:
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
+        from kogniterm.runtime.opening import model_lists
         from kogniterm.runtime.operations.updates import UpdateWatch
         from kogniterm.runtime.replay.recorded_events import past_turns
         from kogniterm.ui.repl import Opened
@@ -124,7 +125,7 @@ class Opener:
         self._updates = self._updates or UpdateWatch(self._paths.cache / "update-told")
         settings = await asyncio.to_thread(self._call.load_settings)
         await asyncio.to_thread(build.preload)
-        self.model_lists = build.model_lists(settings, self._paths)
+        self.model_lists = model_lists(settings, self._paths)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
         self.folder = session.folder
         first_run, self._first_run = self._first_run, False
@@ -168,7 +169,7 @@ def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
             "No provider is configured, so the embedded model answers on this machine. For larger "
             "tasks, add one with: kogniterm login"
         )
-    from kogniterm.runtime.build import KEY_SETTINGS, URL_SETTINGS
+    from kogniterm.runtime.opening import KEY_SETTINGS, URL_SETTINGS
 
     key = settings.origin(KEY_SETTINGS.get(info.provider) or URL_SETTINGS[info.provider])
     return Phrase(

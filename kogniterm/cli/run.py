@@ -21,7 +21,7 @@ from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
-from kogniterm.runtime.extensions.called_input import called
+from kogniterm.runtime.inputs.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
@@ -31,10 +31,10 @@ from kogniterm.ui.slash_commands import names_of
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.runtime.services.user_secrets import AskSecret
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
     from kogniterm.runtime.unattended.named_session import GivenBefore
+    from kogniterm.runtime.user_secrets import AskSecret
 
 T = TypeVar("T")
 
@@ -389,7 +389,8 @@ async def drive(
     sink.finish(answer)
     await session.finish()
     waiting = session.memory.waiting_lines() if session.memory is not None else []
-    unsent = session.telemetry.problem() if session.telemetry is not None else None
+    telemetry = session.extensions.telemetry
+    unsent = telemetry.problem() if telemetry is not None else None
     for line in (*waiting, *([unsent] if unsent is not None else [])):
         sys.stderr.write(translate(line) + "\n")
     return 128 + received[0] if received else answer.exit_code

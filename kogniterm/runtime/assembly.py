@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import SecretStr
 
@@ -34,11 +34,10 @@ from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.prompts import PromptFile
-from kogniterm.protocols import Model, SystemClock
+from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
-from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.hooks.hook_setup import (
     HookSurroundings,
     known_secrets,
@@ -49,7 +48,9 @@ from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open
 from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
+from kogniterm.runtime.extensions.tool_service import ToolService, gather_tools
 from kogniterm.runtime.gate import Gate
+from kogniterm.runtime.input_steps import INPUT_STEPS
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
@@ -62,16 +63,9 @@ from kogniterm.runtime.services.host_commands import (
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
 from kogniterm.runtime.services.session_prompts import prompts_of_session
-from kogniterm.runtime.services.side_by_side import SideBySide
-from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.services.user_secrets import (
-    LEAST_HIDDEN,
-    UserSecrets,
-    own_parts,
-    without_own,
-)
-from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.session import Extensions, LiveSession
+from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.telemetry.telemetry_session import (
     Telemetry,
     missing_packages,
@@ -85,6 +79,7 @@ from kogniterm.runtime.trust.trust_store import (
     policy_texts,
     trusted_files,
 )
+from kogniterm.runtime.turn import TurnServices
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import (
     AskPort,
@@ -92,13 +87,19 @@ from kogniterm.runtime.turn_ports import (
     ModelSearch,
     PlanSettings,
     SessionModes,
-    TurnIO,
+)
+from kogniterm.runtime.user_secrets import (
+    LEAST_HIDDEN,
+    UserSecrets,
+    own_parts,
+    without_own,
 )
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore, conversation
 from kogniterm.settings import Settings
+from kogniterm.settings.schema import names_of
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key
@@ -106,7 +107,7 @@ from kogniterm.text.redact import Redactor, labels_in, redact, session_label
 from kogniterm.text.session_ids import SessionId
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
+from kogniterm.types import ApprovalMode, Phrase
 
 if TYPE_CHECKING:
     from kogniterm.execution.command_script import CommandScript
@@ -157,127 +158,321 @@ def assemble(
     model: Model | None = None,
 ) -> LiveSession:
     """Return the session of `journal`, ready for a turn, with `model` or the model it names."""
-    settings, paths, state = given.settings, given.paths, journal.state
-    clock, workspace, key = SystemClock(), Path(state.folder), _user_key(paths)
-    modes = _modes(settings, state, model or open_model(state.model))
-    seen, secrets = walk(workspace), _redactor(given, journal)
-    project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
-    written = TurnJournal(journal, secrets, clock, key, _user_secrets(given))
-    texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
-    prompts.use(texts)
-    policy = _policy(given, state, clock, policy_texts(project), written.given)
-    hook_service = _hooks(given, written, modes, policy, project)
-    executor = _executor(given, written, policy)
-    servers = _servers(given, policy, executor, project)
-    known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
-    memory, asker = _memory(given, written, journal, store, modes.model, clock), AskPort()
-    sources = SkillSources(paths, workspace, Path.home())
-    skills = SkillService(sources, written, modes, policy, asker)
-    instructions = written.redact(in_force(paths, project))
-    use_instructions(written, instructions, skills.catalogue(seen))
-    days, google_key = settings.session_max_age_days, _secret(settings.google_api_key) or ""
-    archive = SessionArchive(store, journal, paths, days, google_key, FirstWalk(seen))
-    forget = ForgetService(archive, memory, asker)
-    kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
-    policy.created = kept.created
-    undo, hosts = UndoService(kept, workspace), _hosts(given, written, policy)
-    known = _tools(known, given, written, policy, executor, forget, modes, skills, servers, hosts)
-    hooks = Hooks(hook_service, shown=written.shown)
-    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
-    agents = session_agents(
-        paths.extensions.agents, project, known.tools, open_model, skills.preloaded
-    )
-    if agents.named:
-        written.record(agents.note(written.redact))
-    budget, environment = _budget(settings, modes), _environment_hash(given.environ)
-    nested = NestedInstructions(str(resolved(workspace)), project)
+    state, settings = journal.state, given.settings
+    # What a turn that only plans was told holds until the user ends it.
+    approval = "plan" if _still_planning(state) else settings.approval_mode
+    plans = PlanSettings(approval=settings.plan_approval)
+    modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
+    stored = _open_stored(given, journal, store, modes.model)
+    acting = _open_acting(given, stored)
+    extensions = _open_extensions(given, stored, acting, modes)
+    services = _turn_services(given, stored, acting, extensions, modes, open_model)
     session = LiveSession(
-        journal=written,
-        gate=Gate(written, policy, modes, executor, environment, hooks, executor.prepare),
-        runner=Runner(
-            written, policy, modes, executor, tools.runnable, budget, hooks,
-            keep_preimages=undo.keep, note_left=undo.note_left, answered_from=_answers(given),
-            command_timeout=settings.command_timeout or None, env_hash=environment,
-            of_skill=skills.runs_from, hosts=hosts, keep=_kept(written, policy, secrets).run,
-        ),
-        context=ContextService(
-            written, modes, memory, system_message(written), tools, nested, agents, hooks,
-            policy.sandbox.was_told, resumed=state.turn > 0,
-        ),
-        hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
-        executor=executor, policy=policy, undo=undo,
-        forgetting=forget, archive=archive, asker=asker,
-        open_model=open_model,
-        run_other=_run_other,
-        beside=SideBySide(policy, modes, executor, settings.parallel_commands),
-        memory=memory,
-        tools=tools,
-        skills=skills,
-        servers=servers,
-        telemetry=_telemetry(given, written),
-        prompts=texts,
-        notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
-                 *too_much(project), *known.notices, *agents.notices, *hook_service.notices,
-                 *_told_of_script(given, written), *_told_of_telemetry(given)),
+        services, open_model, acting.policy, acting.executor, acting.undo, stored.archive,
+        stored.memory, stored.forgetting, extensions, INPUT_STEPS,
+        (*given.notices, *_found(journal, modes.approval), *stored.notices,
+         *extensions.tools.known.notices, *services.context.agents.notices,
+         *extensions.hook_service.notices, *_told_of_script(given, stored.journal),
+         *_told_of_telemetry(given)),
     )  # fmt: skip
-    _keep_modes(session)
+    state = session.state
+    if modes.approval != state.mode:  # the process before had others
+        session.use_mode(modes.approval)
+    if modes.planning != state.plan_mode:
+        session.use_plan_mode(modes.planning)
     return session
 
 
-def _telemetry(given: SessionInputs, journal: TurnJournal) -> Telemetry | None:
-    """Return what observes the session; None where it was not asked for, or is not installed."""
-    usable = given.telemetry.exporters and not missing_packages(given.telemetry)
-    return Telemetry(given.telemetry, journal.redact) if usable else None
+class Stored(NamedTuple):
+    """Storage and memory of a session, and the files of its project that are trusted."""
+
+    journal: TurnJournal
+    secrets: Redactor
+    memory: MemoryService | None
+    archive: SessionArchive
+    forgetting: ForgetService
+    project: tuple[ProjectFile, ...]
+    prompts: Mapping[str, PromptFile]
+    notices: tuple[Phrase, ...]
+
+
+def _open_stored(
+    given: SessionInputs, journal: SessionJournal, store: SessionStore, model: Model
+) -> Stored:
+    settings, paths, state = given.settings, given.paths, journal.state
+    workspace, secrets = Path(state.folder), _known_secrets(given)
+    seen = walk(workspace)
+    project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
+    # A fork goes on with the history of another session, whose placeholders it is to know.
+    others = labels_in(one.text for one in state.messages) if state.parent else ()
+    redactor = Redactor(
+        secrets, label=session_label(state.session_id), after=state.secret_numbers, others=others
+    )
+    variables = {name for field in Settings.model_fields for name in names_of(field)}
+    written = TurnJournal(
+        journal, redactor, SystemClock(), _user_key(paths), UserSecrets(secrets, variables)
+    )
+    texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
+    prompts.use(texts)
+    memory = _open_memory(given, written, journal, store, model)
+    google_key = _secret(settings.google_api_key) or ""
+    archive = SessionArchive(
+        store, journal, paths, settings.session_max_age_days, google_key, FirstWalk(seen)
+    )
+    forgetting = ForgetService(archive, memory, AskPort())
+    notices = (*told, *of_prompts, *too_much(project))
+    return Stored(written, redactor, memory, archive, forgetting, project, texts, notices)
+
+
+def _open_memory(
+    given: SessionInputs,
+    written: TurnJournal,
+    journal: SessionJournal,
+    store: SessionStore,
+    model: Model,
+) -> MemoryService | None:
+    """Return memory bound to this user and folder; None when it is switched off.
+
+    The steps of plans find the user's preferences through `written`.
+    """
+    settings, paths, state = given.settings, given.paths, journal.state
+    if settings.memory == "off":
+        return None
+    folder, shared, clock = Path(state.folder), settings.database_url, written.clock
+    memory = open_memory(
+        shared.get_secret_value() if shared is not None else paths.database,
+        user=given.user,
+        project=str(project_root(folder)),
+        vectors=vectors_installed(),
+        clock=clock,
+        redact=redact,
+        key_file=paths.data / "memory-key",
+        heads=paths.data,
+        paths=(paths.data,),
+    )
+    context = SessionContext(memory, state.session_id, mode=settings.memory)
+    context.resumed(message.text for message in state.messages)
+    trust = TrustStore(paths.trust_file)
+    scanner = ProjectScanner(
+        resolved(folder),
+        clock,
+        lambda: trust.knows(folder),
+        lambda: memory.projects if context.mode == "full" else None,
+    )
+    scanner.look()  # begins where the user trusts the folder
+    real = given.commands is None
+    learns = settings.learn_commands and real
+    examples = LearnedExamples(paths.learned_examples) if learns else None
+    service = MemoryService(
+        context, journal, scanner, partial(conversation, store), examples, real_commands=real
+    )
+    given.opened.callback(service.close)
+    service.use_model(model)
+    written.preferences = service.preferences
+    return service
+
+
+class Acting(NamedTuple):
+    """Approval and execution of a session's actions."""
+
+    policy: PolicyService
+    executor: CommandExecutor
+    undo: UndoService
+    hosts: HostCommands
+    outputs: KeptOutputs
+
+
+def _open_acting(given: SessionInputs, stored: Stored) -> Acting:
+    settings, journal = given.settings, stored.journal
+    state = journal.state
+    policy = open_policy(
+        settings,
+        given.paths,
+        state.folder,
+        now=journal.clock.now,
+        project_rules=policy_texts(stored.project),
+        answered_from=_answers(given),
+    )
+    policy.secrets, policy.note = journal.given, journal.record
+    policy.sandbox.was_told(message.text for message in state.messages)
+    outputs = given.paths.of_sessions.outputs / SessionId(state.session_id)
+    executor = _open_executor(given, journal, outputs)
+    if given.commands is None:
+        policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
+    readable = outputs / "readable"
+    if policy.sandbox.box is not None:
+        private_folder(readable)  # only one that exists is shown
+        box = policy.sandbox.box
+        policy.sandbox.box = replace(box, shown=(*box.shown, str(readable)))
+    preimages = PreimageStore(given.paths.of_sessions.undo / SessionId(state.session_id))
+    policy.created = preimages.created
+    inventory = None
+    if settings.hosts_inventory is not None:
+        trust = given.paths.trust_file
+        inventory = session_inventory(settings.hosts_inventory, state.folder, trust)
+        policy.inventory_states = states_of(inventory_files(inventory), policy.workspace)
+    hosts = HostCommands(
+        journal,
+        inventory,
+        partial(AnsibleHosts, journal.redact),  # and with the user's passwords
+        settings.hosts_limit,
+        int(settings.command_timeout) or DEFAULT_TIMEOUT,
+    )
+    undo = UndoService(preimages, Path(state.folder))
+    return Acting(policy, executor, undo, hosts, KeptOutputs(readable, stored.secrets))
+
+
+def _open_executor(given: SessionInputs, journal: TurnJournal, outputs: Path) -> CommandExecutor:
+    state, secrets = journal.state, _known_secrets(given)
+    folder = state.cwd if Path(state.cwd).is_dir() else state.folder
+    journal.outputs = outputs
+    if given.commands is not None:
+        from kogniterm.execution.command_script import AnsweringExecutor
+
+        executor: CommandExecutor = AnsweringExecutor(given.commands, folder, outputs=outputs)
+    else:
+        executor = open_executor(
+            folder,
+            env=without_own(given.environ, secrets),
+            outputs=outputs,
+            workspace=state.folder,
+            input_wait=given.settings.input_wait_limit,
+            outlives="nothing" if given.settings.end_jobs else "detached",
+        )
+        long = (one for one in own_parts(secrets) if len(one) > LEAST_HIDDEN)
+        executor.withheld = tuple(_as_printed(long))  # a short one is part of any line
+    given.opened.callback(executor.close)
+    journal.given.tell = partial(_hide, journal, executor)
+    return executor
+
+
+def _open_extensions(
+    given: SessionInputs, stored: Stored, acting: Acting, modes: SessionModes
+) -> Extensions:
+    settings, paths, journal = given.settings, given.paths, stored.journal
+    policy, executor, asker = acting.policy, acting.executor, stored.forgetting.asker
+    workspace = journal.state.folder
+
+    def folders() -> tuple[str, str]:
+        return executor.cwd, str(Path(executor.temporary_folder).with_name("hooks"))
+
+    environ = without_own(given.environ, _known_secrets(given))
+    surroundings = HookSurroundings(settings, paths, workspace, environ, folders, policy.bounds)
+    hook_service = open_hooks(
+        settings, paths, journal, modes, stored.project, surroundings,
+        enabled=given.commands is None,  # none runs where no command does
+    )  # fmt: skip
+    hooks = Hooks(hook_service, shown=journal.shown)
+    bounds = None if settings.sandbox == "off" else policy.bounds
+    place = Surroundings(
+        policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, stored.project
+    )
+    servers = open_servers(paths, place, given.servers)
+    sources = SkillSources(paths, Path(workspace), Path.home())
+    skills = SkillService(sources, journal, modes, policy, asker)
+    known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
+    known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
+    instructions = journal.redact(in_force(paths, stored.project))
+    use_instructions(journal, instructions, skills.catalogue(stored.archive.first_walk.seen))
+    telemetry = None
+    if given.telemetry.exporters and not missing_packages(given.telemetry):
+        telemetry = Telemetry(given.telemetry, journal.redact)
+        given.opened.callback(telemetry.end)
+    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
+    return Extensions(hooks, hook_service, skills, servers, tools, asker, telemetry, stored.prompts)
+
+
+def _built_in_tools(
+    given: SessionInputs,
+    stored: Stored,
+    acting: Acting,
+    modes: SessionModes,
+    skills: SkillService,
+    servers: McpServers,
+) -> Mapping[str, Tool]:
+    """Return the built-in tools, able to run."""
+    settings, journal, executor = given.settings, stored.journal, acting.executor
+    memory, forgetting = stored.memory, stored.forgetting
+    outputs = OutputStore(
+        given.paths.of_sessions.outputs,
+        quota_bytes=settings.output_quota_mb * 1_000_000,
+        max_age=settings.output_max_age_days * 86_400,
+    )
+    outputs.prune()
+    ports = ToolPorts(
+        lambda: executor.cwd, journal.state.folder, outputs, is_secret, executor,
+        ModelQuestions(forgetting.asker),
+        memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
+        forgetting if memory is not None else None, ModelSearch(modes), skills, servers,
+        acting.hosts, journal.secrets.carry,
+        lambda: observation_limit(modes.model.info.context_window), acting.policy.sandbox.of_job,
+    )  # fmt: skip
+    return session_tools(
+        ports,
+        brave_key=_secret(settings.brave_api_key),
+        github_token=_secret(settings.github_token),
+    )
+
+
+def _turn_services(
+    given: SessionInputs,
+    stored: Stored,
+    acting: Acting,
+    extensions: Extensions,
+    modes: SessionModes,
+    open_model: OpenModels,
+) -> TurnServices:
+    """Return the model, the agent and what a turn of theirs goes through."""
+    settings, journal = given.settings, stored.journal
+    policy, executor, hooks = acting.policy, acting.executor, extensions.hooks
+    tools, skills = extensions.tools, extensions.skills
+    agents = session_agents(
+        given.paths.extensions.agents, stored.project, tools.known.tools, open_model,
+        skills.preloaded,
+    )  # fmt: skip
+    if agents.named:
+        journal.record(agents.note(journal.redact))
+    budget = Budget(
+        Limits(
+            steps=settings.max_steps,
+            seconds=settings.max_seconds,
+            tokens=settings.max_tokens,
+            dollars=settings.max_cost_usd,
+        ),
+        Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd),
+        price=lambda usage, model: cost_of(model or modes.model.info.name, usage),
+    )
+    environment = _environment_hash(given.environ)
+    workspace = str(resolved(Path(journal.state.folder)))
+    return TurnServices(
+        journal,
+        Gate(journal, policy, modes, executor, environment, hooks, executor.prepare),
+        Runner(
+            journal, policy, modes, executor, tools.runnable, budget, hooks,
+            keep_preimages=acting.undo.keep, note_left=acting.undo.note_left,
+            answered_from=_answers(given), command_timeout=settings.command_timeout or None,
+            env_hash=environment, of_skill=skills.runs_from, hosts=acting.hosts,
+            keep=acting.outputs.run,
+        ),
+        ContextService(
+            journal, modes, stored.memory, system_message(journal), tools,
+            NestedInstructions(workspace, stored.project), agents, hooks,
+            policy.sandbox.was_told, resumed=journal.state.turn > 0,
+        ),
+        modes,
+        budget,
+        SideBySide(policy, modes, executor, settings.parallel_commands),
+    )  # fmt: skip
+
+
+def _answers(given: SessionInputs) -> Path | None:
+    return given.commands.path if given.commands is not None else None
 
 
 def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
     """Yield notices about telemetry that was asked for and cannot be sent."""
     if given.telemetry.exporters and (missing := missing_packages(given.telemetry)):
         yield not_installed(missing)
-
-
-async def _run_other(session: LiveSession, user_input: UserInput | None, io: TurnIO) -> Answer:
-    """Run the turn of a custom command or a sub-agent, or continue that of a recipe."""
-    open_input = session.state.open_input
-    given = user_input or open_input
-    if user_input is None and open_input is not None and open_input.source == "recipe":
-        from kogniterm.runtime.operations.run_recipe import continue_in_session
-
-        return await continue_in_session(session, io)
-    if given is not None and given.agent:
-        from kogniterm.runtime.extensions.agent_turn import run_agent
-
-        return await run_agent(session, user_input, io)
-    from kogniterm.runtime.extensions.command_lines import run_custom_command
-
-    return await run_custom_command(session, user_input, io)
-
-
-def _hooks(
-    given: SessionInputs,
-    journal: TurnJournal,
-    modes: SessionModes,
-    policy: PolicyService,
-    project: Sequence[ProjectFile],
-) -> HookService:
-    """Return the hooks of the session; none run where no command does."""
-    settings = given.settings
-
-    def folders() -> tuple[str, str]:
-        assert policy.executor is not None, "hooks run where commands run"
-        temporary = Path(policy.executor.temporary_folder).with_name("hooks")
-        return policy.executor.cwd, str(temporary)
-
-    surroundings = HookSurroundings(
-        settings, given.paths, journal.state.folder,
-        without_own(given.environ, _known_secrets(given)), folders, policy.bounds,
-    )  # fmt: skip
-    enabled = given.commands is None
-    return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
-
-
-def _answers(given: SessionInputs) -> Path | None:
-    return given.commands.path if given.commands is not None else None
 
 
 def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phrase]:
@@ -291,119 +486,6 @@ def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phra
         "real.",
         {"file": file},
     )
-
-
-def _modes(settings: Settings, state: SessionState, model: Model) -> SessionModes:
-    """Return the modes that the session begins with.
-
-    A turn that only plans goes on doing so: what it was told holds until the user ends it.
-    """
-    approval = "plan" if _still_planning(state) else settings.approval_mode
-    plans = PlanSettings(approval=settings.plan_approval)
-    return SessionModes(model, approval, settings.plan, plans)
-
-
-def _policy(
-    given: SessionInputs,
-    state: SessionState,
-    clock: SystemClock,
-    rules: Mapping[str, str],
-    secrets: UserSecrets,
-) -> PolicyService:
-    policy = open_policy(
-        given.settings,
-        given.paths,
-        state.folder,
-        now=clock.now,
-        project_rules=rules,
-        answered_from=_answers(given),
-    )
-    policy.secrets = secrets
-    policy.sandbox.was_told(message.text for message in state.messages)
-    return policy
-
-
-def _budget(settings: Settings, modes: SessionModes) -> Budget:
-    of_turn = Limits(
-        steps=settings.max_steps,
-        seconds=settings.max_seconds,
-        tokens=settings.max_tokens,
-        dollars=settings.max_cost_usd,
-    )
-    of_session = Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
-    return Budget(
-        of_turn,
-        of_session,
-        price=lambda usage, model: cost_of(model or modes.model.info.name, usage),
-    )
-
-
-def _tools(
-    known: ToolSet,
-    given: SessionInputs,
-    journal: TurnJournal,
-    policy: PolicyService,
-    executor: CommandExecutor,
-    forgetting: ForgetService,
-    modes: SessionModes,
-    skills: SkillService,
-    servers: McpServers,
-    hosts: HostCommands,
-) -> ToolSet:
-    """Return the tools that are `known`, those of the session able to run."""
-    settings, memory = given.settings, forgetting.memory
-    ports = ToolPorts(
-        lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor,
-        ModelQuestions(forgetting.asker),
-        memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
-        forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
-        journal.secrets.carry, lambda: observation_limit(modes.model.info.context_window),
-        policy.sandbox.of_job,
-    )  # fmt: skip
-    usable = session_tools(
-        ports,
-        brave_key=_secret(settings.brave_api_key),
-        github_token=_secret(settings.github_token),
-    )
-    return known.with_session(usable)
-
-
-def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) -> HostCommands:
-    """Return the hosts of the session, which are looked up once they are needed."""
-    settings, workspace = given.settings, journal.state.folder
-    known = None
-    if settings.hosts_inventory is not None:
-        trust = given.paths.trust_file
-        known = session_inventory(settings.hosts_inventory, workspace, trust)
-        policy.inventory_states = states_of(inventory_files(known), policy.workspace)
-    runner = partial(AnsibleHosts, journal.redact)  # and with the user's passwords
-    return HostCommands(
-        journal, known, runner, settings.hosts_limit,
-        int(settings.command_timeout) or DEFAULT_TIMEOUT,
-    )  # fmt: skip
-
-
-def _servers(
-    given: SessionInputs,
-    policy: PolicyService,
-    executor: CommandExecutor,
-    project: Sequence[ProjectFile],
-) -> McpServers:
-    """Return the session's MCP servers, of which none is started."""
-    bounds = None if given.settings.sandbox == "off" else policy.bounds
-    place = Surroundings(
-        policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, project
-    )
-    return open_servers(given.paths, place, given.servers)
-
-
-def _keep_modes(session: LiveSession) -> None:
-    """Journal the modes of this process, where the process before had others."""
-    modes, before = session.modes, session.state
-    if modes.approval != before.mode:
-        session.use_mode(modes.approval)
-    if modes.planning != before.plan_mode:
-        session.use_plan_mode(modes.planning)
 
 
 def _still_planning(state: SessionState) -> bool:
@@ -440,111 +522,6 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
         yield Phrase(_DAMAGED[count > 1].template, {"count": count, "numbers": numbers})
 
 
-def _outputs(given: SessionInputs) -> OutputStore:
-    """Return the store of whole outputs, after removing what is too old or too much."""
-    settings = given.settings
-    outputs = OutputStore(
-        given.paths.of_sessions.outputs,
-        quota_bytes=settings.output_quota_mb * 1_000_000,
-        max_age=settings.output_max_age_days * 86_400,
-    )
-    outputs.prune()
-    return outputs
-
-
-def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService) -> CommandExecutor:
-    state = written.state
-    folder = state.cwd if Path(state.cwd).is_dir() else state.folder
-    outputs = written.outputs = given.paths.of_sessions.outputs / SessionId(state.session_id)
-    if given.commands is not None:
-        from kogniterm.execution.command_script import AnsweringExecutor
-
-        answering = AnsweringExecutor(given.commands, folder, outputs=outputs)
-        written.given.tell = partial(_hide, written, answering)
-        return answering
-    executor = open_executor(
-        folder,
-        env=without_own(given.environ, _known_secrets(given)),
-        outputs=outputs,
-        workspace=state.folder,
-        input_wait=given.settings.input_wait_limit,
-        outlives="nothing" if given.settings.end_jobs else "detached",
-    )
-    given.opened.callback(executor.close)
-    long = (one for one in own_parts(_known_secrets(given)) if len(one) > LEAST_HIDDEN)
-    executor.withheld = tuple(_as_printed(long))  # a short one is part of any line
-    written.given.tell = partial(_hide, written, executor)
-    policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
-    return executor
-
-
-def _kept(written: TurnJournal, policy: PolicyService, secrets: Redactor) -> KeptOutputs:
-    """Return what copies whole outputs to where the sandbox of this session shows them."""
-    assert written.outputs is not None
-    folder, box = written.outputs / "readable", policy.sandbox.box
-    if box is not None:
-        private_folder(folder)  # only one that exists is shown
-        policy.sandbox.box = replace(box, shown=(*box.shown, str(folder)))
-    return KeptOutputs(folder, secrets)
-
-
-def _memory(
-    given: SessionInputs,
-    written: TurnJournal,
-    journal: SessionJournal,
-    store: SessionStore,
-    model: Model,
-    clock: SystemClock,
-) -> MemoryService | None:
-    """Return memory bound to this user and folder; None when it is switched off.
-
-    The steps of plans find the user's preferences through `written`.
-    """
-    settings, paths, state = given.settings, given.paths, journal.state
-    if settings.memory == "off":
-        return None
-    shared = settings.database_url
-    memory = open_memory(
-        shared.get_secret_value() if shared is not None else paths.database,
-        user=given.user,
-        project=str(project_root(Path(state.folder))),
-        vectors=vectors_installed(),
-        clock=clock,
-        redact=redact,
-        key_file=paths.data / "memory-key",
-        heads=paths.data,
-        paths=(paths.data,),
-    )
-    context = SessionContext(memory, state.session_id, mode=settings.memory)
-    context.resumed(message.text for message in state.messages)
-    learns = settings.learn_commands and given.commands is None
-    examples = LearnedExamples(paths.learned_examples) if learns else None
-    scanner = _scanner(given, state, clock, context)
-    real = given.commands is None
-    service = MemoryService(
-        context, journal, scanner, partial(conversation, store), examples, real_commands=real
-    )
-    service.use_model(model)
-    written.preferences = service.preferences
-    return service
-
-
-def _scanner(
-    given: SessionInputs, state: SessionState, clock: SystemClock, context: SessionContext
-) -> ProjectScanner:
-    """Return what scans the workspace; it has begun where the user trusts the folder."""
-    folder = Path(state.folder)
-    trust, profiles = TrustStore(given.paths.trust_file), context.memory.projects
-    scanner = ProjectScanner(
-        resolved(folder),
-        clock,
-        lambda: trust.knows(folder),
-        lambda: profiles if context.mode == "full" else None,
-    )
-    scanner.look()
-    return scanner
-
-
 def _user_key(paths: Paths) -> bytes:
     """Return the user's key; where none can be kept, one for this process alone."""
     try:
@@ -557,26 +534,9 @@ def _secret(value: SecretStr | None) -> str | None:
     return value.get_secret_value() if value is not None else None
 
 
-def _redactor(given: SessionInputs, journal: SessionJournal) -> Redactor:
-    """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
-    state = journal.state
-    # A fork goes on with the history of another session, whose placeholders it is to know.
-    others = labels_in(one.text for one in state.messages) if state.parent else ()
-    label = session_label(state.session_id)
-    return Redactor(_known_secrets(given), label=label, after=state.secret_numbers, others=others)
-
-
 def _known_secrets(given: SessionInputs) -> tuple[str, ...]:
     """Return every secret of the settings, and those for a collector in the environment."""
     return (*known_secrets(given.settings), *given.telemetry.secrets)
-
-
-def _user_secrets(given: SessionInputs) -> UserSecrets:
-    """Return the place of the user's secrets; none has the name of a setting's variable."""
-    from kogniterm.settings.schema import names_of
-
-    reserved = {name for field in Settings.model_fields for name in names_of(field)}
-    return UserSecrets(_known_secrets(given), reserved)
 
 
 def _hide(journal: TurnJournal, executor: CommandExecutor, values: Mapping[str, str]) -> None:

@@ -74,6 +74,7 @@ from kogniterm.storage.folders import named
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole
 from kogniterm.types import (
+    Answer,
     Image,
     ModelAsked,
     ModelFailed,
@@ -167,6 +168,11 @@ class ContextService:
             notices = (*notices, notice)
         text = "\n\n".join(filter(None, texts))
         return files._replace(text=text, notices=notices, news=news)
+
+    def learn(self, answer: Answer, io: TurnIO) -> None:
+        """Arrow 13: let memory learn from the turn that ended with this answer."""
+        if self.memory is not None:
+            self.memory.turn_ended(answer.text, at_prompt=io.at_prompt)
 
     def _take_resources(self) -> Attached:
         """Return the resources that the input names, as data, within the limits of files."""

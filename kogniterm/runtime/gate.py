@@ -21,9 +21,9 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
-from kogniterm.runtime.services.user_secrets import MISSING
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
+from kogniterm.runtime.user_secrets import MISSING
 from kogniterm.sessions.records import Decided, Judged, Requested
 from kogniterm.types import (
     ActionRequest,

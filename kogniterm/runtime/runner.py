@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent import messages
@@ -47,7 +47,7 @@ from kogniterm.runtime.extensions.hooks.hook_inputs import (
 from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
-from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
@@ -64,9 +64,6 @@ from kogniterm.types import (
     Waiting,
     events,
 )
-
-if TYPE_CHECKING:
-    from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1

@@ -1,47 +1,40 @@
-"""A live session: opened, driven turn by turn and closed by REPL, one-shot and scripted mode."""
+"""A live session: opened, driven turn by turn and closed by REPL, one-shot and scripted mode.
+
+`runtime/input_steps.py` holds what happens to an input before its turn.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from kogniterm import logs, prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
-from kogniterm.approval import Lease, Offer
-from kogniterm.approval.policy.permission_file import Permission
-from kogniterm.errors import EXIT_REFUSED, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
-from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.models.model_registry import no_such_effort
 from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, EventSink, Terminal
-from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
-from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
-from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.extensions.tool_service import ToolService
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
-from kogniterm.runtime.services.side_by_side import SideBySide
-from kogniterm.runtime.services.tool_service import ToolService
 from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.services.user_secrets import AskSecret
 from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
+from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import Noted
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     Answer,
@@ -51,54 +44,77 @@ from kogniterm.types import (
     ModelInfo,
     Phrase,
     PlanMode,
-    RiskReport,
-    Usage,
     UserInput,
-    events,
 )
+
+
+class InputStep(NamedTuple):
+    """A step between an input and its turn, see `runtime/input_steps.py`."""
+
+    name: str
+    take: Callable[[LiveSession, Any, TurnIO], Awaitable[Answer | None]]
+    """Returns an answer where there is no turn. The input is None where a turn is resumed."""
+    runs: Literal["always", "input", "new turn"] = "always"
+    answers: str = ""
+    """The answer that it may give."""
+    stops: str = ""
+    """The part of the turn that it may keep from happening."""
+
+    def concerns(self, user_input: UserInput | None, state: SessionState) -> bool:
+        """Return whether it is taken for this input."""
+        if self.runs == "always":
+            return True
+        return user_input is not None and not (self.runs == "new turn" and state.open_turn)
+
+
+@dataclass(slots=True)
+class Extensions:
+    """The additions of the user, the project and other programs to one session."""
+
+    hooks: Hooks
+    hook_service: HookService
+    skills: SkillService
+    servers: McpServers
+    tools: ToolService
+    asker: AskPort
+    """Asks the user on behalf of a tool, a skill, a server or a custom command."""
+    telemetry: Telemetry | None = None
+    """Observes the turns; None where the environment asks for none."""
+    prompts: Mapping[str, PromptFile] = field(default_factory=dict)
+    """The user's own texts for the model, which a session keeps."""
+    declined: set[str] = field(default_factory=set)
+    """The custom commands whose permissions the user did not grant."""
 
 
 @dataclass(slots=True)
 class LiveSession:
     """One session, open in this process. Built by `runtime.build.open_session`."""
 
-    journal: TurnJournal
-    gate: Gate
-    runner: Runner
-    context: ContextService
-    modes: SessionModes
-    budget: Budget
-    executor: CommandExecutor
-    policy: PolicyService
-    undo: UndoService
-    forgetting: ForgetService
-    archive: SessionArchive
-    asker: AskPort
+    services: TurnServices
     open_model: OpenModels
-    tools: ToolService
-    hooks: Hooks
-    hook_service: HookService
-    skills: SkillService
-    run_other: Callable[[LiveSession, UserInput | None, TurnIO], Awaitable[Answer]]
-    """Runs a turn that does more than ask the model, see `UserInput.beyond_model`."""
-    beside: SideBySide | None = None
-    memory: MemoryService | None = None
-    servers: McpServers | None = None
-    telemetry: Telemetry | None = None
-    """Observes the turns; None where the environment asks for none."""
-    prompts: Mapping[str, PromptFile] = field(default_factory=dict)
-    """The user's own texts for the model, which a session keeps."""
+    policy: PolicyService
+    executor: CommandExecutor
+    undo: UndoService
+    archive: SessionArchive
+    memory: MemoryService | None
+    forgetting: ForgetService
+    extensions: Extensions
+    steps: Sequence[InputStep]
     notices: tuple[Phrase, ...] = ()
-    declined: set[str] = field(default_factory=set)
-    """The custom commands whose permissions the user did not grant."""
-    _closed: bool = field(default=False)
+    opened: ExitStack = field(default_factory=ExitStack)
+    """Releases what was opened for the session, the last of it first."""
 
     @property
-    def services(self) -> TurnServices:
-        """Return what a turn of this session works with."""
-        return TurnServices(
-            self.journal, self.gate, self.runner, self.context, self.modes, self.budget, self.beside
-        )
+    def journal(self) -> TurnJournal:
+        return self.services.journal
+
+    @property
+    def context(self) -> ContextService:
+        return self.services.context
+
+    @property
+    def modes(self) -> SessionModes:
+        return self.services.modes
 
     @property
     def state(self) -> SessionState:
@@ -138,72 +154,21 @@ class LiveSession:
         With `at_prompt` a user sits at the prompt; see `TurnIO`. `park` takes questions of the
         model, see `AskPort`, and `ask_secret` for the value of a secret, without an echo.
 
-        Raises `UsageError` when only a plan is wanted of a model that cannot plan.
+        Raises `UsageError` where a step refuses the input.
         """
-        if self.services.only_plans or self.modes.in_plan_mode:
-            self._require_planning()
-        sink = _logged(self.id, sink)
-        sink = self.telemetry.watching(sink) if self.telemetry is not None else sink
-        self._warn_of_unknown_price(sink)
-        prompts.use(self.prompts)
-        self.asker.ask_now, self.asker.park, self.journal.given.ask = ask, park, ask_secret
-        if self.servers is not None:
-            self.servers.attendant = ServerQuestions(self.asker) if ask is not None else None
-            self.servers.progress = lambda tool, text: sink(events.ActionProgress(tool, text))
-        await self.hooks.begin(sink, resumed=bool(self.state.turn))
-        if user_input is not None:
-            why = await self.hooks.input_given(user_input, sink)
-            if why is not None:
-                return self._without_model(sink, partial(_refused, why))
-        forget = self.forgetting.requested_in(user_input) if user_input is not None else None
-        if forget is not None and not self.state.open_turn:
-            choice = await self.forgetting.decide(forget)
-            do = partial(self.forgetting.answer, forget, choice, sink)
-            return self._without_model(sink, do)
-        if user_input is not None and not self.state.open_turn:
-            news = self._only_preferences(user_input)
-            if news:
-                return self._without_model(sink, partial(_told, news, sink))
-        await self.open_model.close(but=self.modes.model)  # models that were switched away from
-        if user_input is not None and not self.state.open_turn:
-            self.context.offer_skills(self.skills.catalogue())
-        self.context.agents.models.clear()
-        if user_input is not None and self.servers is not None:
-            self.context.resources = await self.servers.read_named(user_input.text)
-        io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
-        given = user_input or self.state.open_input
-        if given is not None and given.beyond_model:
-            answer = await self.run_other(self, user_input, io)
-        else:
-            answer = await run_turn(self.services, user_input, io)
-        if self.memory is not None:
-            self.memory.turn_ended(answer.text, at_prompt=at_prompt)
-        return answer
-
-    def _warn_of_unknown_price(self, sink: EventSink) -> None:
-        money = (self.budget.limits.dollars, self.budget.session.dollars)
-        if money != (None, None) and self.budget.price(Usage(), "") is None:
-            sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
-
-    def _only_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
-        """Set what an input of preferences alone says, for a model that only writes commands."""
-        memory = self.memory
-        if memory is None or not self.model.one_command or not memory.only_prefers(user_input):
-            return ()
-        return memory.set_preferences(user_input)
-
-    def _without_model(self, sink: EventSink, do: Callable[[], Answer]) -> Answer:
-        """Run a turn that is not journaled, and for which no model is asked."""
-        sink(events.TurnStarted(self.id, self.state.turn, self.model.name, self.executor.cwd))
-        answer = do()
-        sink(events.TurnEnded(answer))
-        return answer
+        io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt, ask, park, ask_secret)
+        for step in self.steps:
+            if step.concerns(user_input, self.state):
+                answer = await step.take(self, user_input, io)
+                if answer is not None:
+                    return answer
+        return await run_turn(self.services, user_input, io)
 
     async def run_shell(
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None
     ) -> CommandResult:
         """Run a command of the user's own: not judged, but journaled and shown to the model."""
-        return await self.runner.run_own(self.executor, command, sink, terminal)
+        return await self.services.runner.run_own(self.executor, command, sink, terminal)
 
     def steer(self, text: str) -> None:
         """Send `text` to the running turn, with its next model call."""
@@ -222,30 +187,6 @@ class LiveSession:
         if self.memory is not None:
             self.memory.preload()
 
-    def grant(self, report: RiskReport, offer: Offer) -> Lease:
-        """Grant what was offered for this session, and journal it."""
-        lease = self.policy.grant(report, offer, self.executor.cwd)
-        self._note_lease(lease)
-        return lease
-
-    def save_permission(self, report: RiskReport, offer: Offer) -> Permission:
-        """Grant what was offered for the project, and journal it.
-
-        Raises `KognitermError` when it cannot be saved.
-        """
-        permission = self.policy.save(report, offer, self.executor.cwd)
-        self._note_lease(permission.lease)
-        return permission
-
-    def _note_lease(self, lease: Lease) -> None:
-        self.journal.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
-
-    def revoke(self, lease_id: str) -> Lease:
-        """Revoke a lease and journal it. Raises `UsageError` for an unknown id."""
-        lease = self.policy.revoke(lease_id)
-        self.journal.record(Noted("lease", {"revoked": lease.id}))
-        return lease
-
     def use_model(self, name: str, effort: str | None = None) -> None:
         """Use another model from the next call on, with the effort if it has it.
 
@@ -255,7 +196,7 @@ class LiveSession:
         model = self.open_model(name, self.model.effort if effort is None else effort)
         if effort and model.info.effort != effort:
             raise no_such_effort(model.info, effort)
-        self.budget.settle(self.state.usage, self.state.others_usage)
+        self.services.budget.settle(self.state.usage, self.state.others_usage)
         self.modes.use_model(model)
         if self.memory is not None:
             self.memory.use_model(model)
@@ -267,17 +208,17 @@ class LiveSession:
         Raises `UsageError` for plan mode with a model that cannot plan.
         """
         if mode == "plan":
-            self._require_planning()
+            self.require_planning()
         use_mode(self.journal, self.modes, mode)
 
-    def _require_planning(self) -> None:
+    def require_planning(self) -> None:
         """Raise `UsageError` when the model cannot plan."""
         if self.model.one_command:
             raise UsageError(
                 "Model {model} is too small to make plans. Choose another with --model.",
                 model=self.model.name,
             )
-        why = self.tools.refusal(MAKE_PLAN.name)
+        why = self.extensions.tools.refusal(MAKE_PLAN.name)
         if why is not None:
             raise UsageError("The tool {name} is switched off: {why}", name=MAKE_PLAN.name, why=why)
 
@@ -301,50 +242,16 @@ class LiveSession:
 
         `reason` is what hooks are told about the end.
         """
-        await self.hooks.end(reason, lambda event: None)
+        extensions = self.extensions
+        await extensions.hooks.end(reason, lambda event: None)
         if self.memory is not None:
             await self.memory.finish()
-        if self.servers is not None:
-            await self.servers.close()
+        await extensions.servers.close()
         self.archive.expire()
         await self.open_model.close()
-        if self.telemetry is not None:
-            await self.telemetry.finish()
+        if extensions.telemetry is not None:
+            await extensions.telemetry.finish()
 
     def close(self) -> None:
         """End what still runs and release the session for others. Safe to call twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self.executor.close()
-        if self.telemetry is not None:
-            self.telemetry.end()
-        if self.memory is not None:
-            self.memory.close()
-        self.journal.journal.close()
-        self.archive.store.close()
-
-
-def _logged(session_id: str, sink: EventSink) -> EventSink:
-    """Return `sink`, with each event logged first where debug lines are wanted.
-
-    All log lines of this task get the ID of the session.
-    """
-    logs.SESSION.set(session_id)
-    if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
-        return sink
-    from kogniterm.runtime.turn_log import logging_sink
-
-    return logging_sink(sink)
-
-
-def _refused(why: Phrase) -> Answer:
-    """Return the answer to an input that a hook refused."""
-    return Answer("", "refused", EXIT_REFUSED, why, refused_by="hook")
-
-
-def _told(news: tuple[Phrase, ...], sink: EventSink) -> Answer:
-    """Tell each of `news`; the answer of such a turn is empty."""
-    for one in news:
-        sink(events.Notice(one))
-    return Answer("")
+        self.opened.close()

@@ -7,6 +7,7 @@
     10  approved request -> intent (fsynced) -> run           `runner.act`
     11  outcome          -> ToolMessage, back into the graph  `runner.act`, `journal.settle`
     12  last message     -> answer                            `turn_end.conclude`
+    13  finished turn    -> memory                            `context.learn`
 
 The graph never touches a process and the executor never sees the graph: they meet here, in the
 only loop. A turn works with four services: journal, gate, runner and context.
@@ -35,8 +36,8 @@ from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_context
 from kogniterm.runtime.runner import Approved, Runner
-from kogniterm.runtime.services.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.session_plans import review_plan
+from kogniterm.runtime.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.turn_end import (
     cancel_open,
     conclude,
@@ -138,7 +139,9 @@ async def run_turn(
         cancel_open(journal, "the turn ended early")
         _note_cut_calls(services, count)
         answer = failed(error, count.usage)
-    return end_turn(journal, count.timed(answer), io)
+    answer = end_turn(journal, count.timed(answer), io)
+    services.context.learn(answer, io)
+    return answer
 
 
 def _note_cut_calls(services: TurnServices, count: TurnCount) -> None:

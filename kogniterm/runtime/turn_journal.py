@@ -20,7 +20,7 @@ from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
 from kogniterm.protocols import Clock, EventSink
-from kogniterm.runtime.services.user_secrets import UserSecrets
+from kogniterm.runtime.user_secrets import UserSecrets
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (

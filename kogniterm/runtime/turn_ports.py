@@ -17,6 +17,7 @@ from kogniterm.errors import ModelError, ToolError
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price
+from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Intent
 from kogniterm.types import (
@@ -47,7 +48,6 @@ from kogniterm.types import (
 if TYPE_CHECKING:
     from kogniterm.agent.messages import ImageBlock
     from kogniterm.execution.sandbox.confinement import Sandbox
-    from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 
 # --- who drives the turn --------------------------------------------------------------------------
@@ -70,12 +70,12 @@ AtLimit = Callable[[LimitReached], Awaitable[LimitChoice]]
 """Ask the user whether the turn goes on at a limit that is used up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnIO:
     """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here.
 
     `at_prompt` is whether a user sits at the prompt, so that auto mode may ask about what is
-    dangerous.
+    dangerous. `ask`, `park` and `ask_secret` are None where nobody answers a tool.
     """
 
     approver: Approver
@@ -84,6 +84,9 @@ class TurnIO:
     recover: Recover | None = None
     at_limit: AtLimit | None = None
     at_prompt: bool = False
+    ask: Ask | None = None
+    park: Ask | None = None
+    ask_secret: AskSecret | None = None
 
     @property
     def attended(self) -> bool:
@@ -291,6 +294,17 @@ class ModelSearch:
 
 
 # --- services that a replay replaces --------------------------------------------------------------
+
+
+class SandboxFindings(NamedTuple):
+    """The report after a command: `note` to the model, `notices` to the user."""
+
+    note: str = ""
+    notices: tuple[Phrase, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Files that the command left and other tools read or run, for the journal."""
+    refused: Phrase | None = None
+    """The reason why the sandbox stopped the command, for the user to let it run outside."""
 
 
 class PolicyPort(Protocol):

@@ -104,7 +104,7 @@ class AskingApprover:
         if not isinstance(question, ApprovalQuestion):
             return question
         subject = question.subject
-        judged = self._session.gate.judge_again(subject.request, subject.verdict)
+        judged = self._session.services.gate.judge_again(subject.request, subject.verdict)
         subject = replace(subject, report=judged.report, verdict=judged.verdict)
         page = question.page if question.page in ("reason", "edit") else "choose"
         masked = _masked(subject, self._session.journal)
@@ -112,15 +112,16 @@ class AskingApprover:
 
     def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
         """Grant a permission; the approval holds although it cannot be saved."""
+        session = self._session
         if not always:
-            self._session.grant(report, offer)
+            session.policy.grant(report, offer, session.executor.cwd)
             return
         try:
-            permission = self._session.save_permission(report, offer)
+            permission = session.policy.save(report, offer, session.executor.cwd)
         except KognitermError as error:
             self._display.say(error.text)
             return
-        file = self._session.archive.paths.permissions_file
+        file = session.archive.paths.permissions_file
         values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
         self._display.say(
             Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 
 from kogniterm.errors import EXIT_INTERRUPTED
-from kogniterm.runtime.extensions.called_input import is_slash_command, split_line
+from kogniterm.runtime.inputs.called_input import is_slash_command, split_line
 from kogniterm.types import UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.repl import Repl
@@ -97,7 +97,7 @@ class Controls:
             self._turns.current is not None and self._turns.current is self._stopped_command_of
         ):
             self._stopped_command_of = self._turns.current
-            self.repl.session.runner.stopping.request()
+            self.repl.session.services.runner.stopping.request()
             hint = _("Stopping the command. Press again to stop the turn.")
             self.repl.front.say_below(hint, self.display.command_running)
         elif self._turns.running:

@@ -27,7 +27,7 @@ from kogniterm.errors import (
     of_system,
 )
 from kogniterm.host.named_files import mentions, named_words
-from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.runtime.inputs.called_input import split_line
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.display import Display, follow_preferences
@@ -255,7 +255,7 @@ class Repl:
         if guide is not None:
             guide.begin(self)
         if self.display.screen is not None:
-            begun = session.hooks.begin(self.display.screen, resumed=bool(state.turn))
+            begun = session.extensions.hooks.begin(self.display.screen, resumed=bool(state.turn))
             self.spawn(self.guarded(begun))
         self.turns.begin()
         self.front.surface.refresh()
@@ -348,7 +348,7 @@ class Repl:
             return
         given = work.input
         if given is not None and given.text.startswith("@"):
-            from kogniterm.runtime.extensions.agent_turn import addressed
+            from kogniterm.runtime.inputs.agent_turn import addressed
 
             given = addressed(given, session.context.agents.named)
         answer = await session.run(
@@ -536,7 +536,8 @@ class Repl:
             session, self._session = self._session, None
             await session.finish("prompt_input_exit" if self._leaving else "clear")
             await asyncio.to_thread(session.close)
-            unsent = session.telemetry.problem() if session.telemetry is not None else None
+            telemetry = session.extensions.telemetry
+            unsent = telemetry.problem() if telemetry is not None else None
             if unsent is not None and self._leaving:
                 sys.stderr.write(f"{translate(unsent)}\n")
             elif unsent is not None:
@@ -595,7 +596,7 @@ def next_mode(session: LiveSession) -> ApprovalMode:
     """Return the next approval mode that works here."""
     from kogniterm.runtime.questions.approval_facts import usable_modes
 
-    usable = usable_modes(session)
+    usable = usable_modes(session.policy, session.model)
     before = session.modes.approval
     return usable[(usable.index(before) + 1) % len(usable)] if before in usable else usable[0]
 

@@ -11,7 +11,7 @@ from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.extensions.custom_commands import CustomCommand
+    from kogniterm.runtime.inputs.custom_commands import CustomCommand
     from kogniterm.runtime.session import LiveSession
 
 
@@ -90,11 +90,11 @@ def custom_commands(
     session: LiveSession, built_in: Sequence[Command]
 ) -> tuple[tuple[Command, ...], tuple[Phrase, ...]]:
     """Return the user's and the trusted project's commands, and what to tell about others."""
-    from kogniterm.runtime.extensions.custom_commands import custom_commands_of
+    from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 
     found, refused = custom_commands_of(session, names_of(built_in))
     taken = {*names_of(built_in), *(name for one in found for name in (one.name, one.alias))}
-    skills = (skill_command(*one) for one in session.skills.commands(taken))
+    skills = (skill_command(*one) for one in session.extensions.skills.commands(taken))
     of_servers = (one for one in prompt_commands(session) if one.name not in taken)
     return (*map(slash_command, found), *skills, *of_servers), refused
 
@@ -108,7 +108,7 @@ def skill_command(name: str, described: str) -> Command:
     """Return the slash command that runs a skill."""
 
     async def run(repl: Any, argument: str) -> None:
-        text = repl.session.skills.run_by_user(name, argument)
+        text = repl.session.extensions.skills.run_by_user(name, argument)
         await _offer_permissions(repl, name)
         repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
 
@@ -120,7 +120,7 @@ async def _offer_permissions(repl: Any, name: str) -> None:
     from kogniterm.runtime.extensions.allowed_tools import question
     from kogniterm.ui.questions.question import Option
 
-    service = repl.session.skills
+    service = repl.session.extensions.skills
     named = service.to_offer(name)
     if not named:
         return
@@ -135,7 +135,7 @@ def prompt_commands(session: LiveSession) -> list[Command]:
     found = []
     from kogniterm.text.shorten import one_line
 
-    for server in session.servers.servers.values() if session.servers is not None else ():
+    for server in session.extensions.servers.servers.values():
         if not server.usable:
             continue
         for prompt in server.record.listing.prompts:
@@ -156,7 +156,7 @@ async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> No
     from kogniterm.errors import ToolError
     from kogniterm.runtime.extensions.servers.server_setup import prompt_arguments
 
-    servers = repl.session.servers
+    servers = repl.session.extensions.servers
     listed = servers.find(server).record.listing.prompts
     known = next(one for one in listed if one.name == prompt)
     try:

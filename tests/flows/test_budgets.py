@@ -51,7 +51,7 @@ async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
     flow.close()
     flow.open(session)
     assert (await flow.run("go on")).exit_code == 4
-    flow.session.budget.session = replace(flow.session.budget.session, tokens=400)
+    flow.session.services.budget.session = replace(flow.session.services.budget.session, tokens=400)
     assert (await flow.run("go on")).exit_code == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command
+from kogniterm.runtime.inputs.custom_commands import custom_commands_of, typed_command
 from kogniterm.runtime.operations.project_files import trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.turn_ports import RecoveryChoice

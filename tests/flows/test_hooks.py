@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import command_input
+from kogniterm.runtime.inputs.custom_commands import command_input
 from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.sessions.records import Judged
@@ -330,6 +330,18 @@ async def test_an_input_is_refused_or_gets_context(make_flow: MakeFlow) -> None:
     assert '<hook event="UserPromptSubmit"' in flow.shown[0]
 
 
+async def test_an_input_that_a_hook_refuses_forgets_nothing(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Hello.}]")
+    own(flow, {"UserPromptSubmit": [hook("echo no >&2; exit 2")]})
+    memory = flow.open().memory
+    assert memory is not None
+    facts = memory.context.memory
+    facts.add("We deploy tangerines.")
+    answer = await flow.run("forget that we deploy tangerines")
+    assert answer.stop == "refused"
+    assert [one.text for one in facts.facts()] == ["We deploy tangerines."]
+
+
 async def test_a_failing_hook_refuses_an_input_and_only_warns_at_the_start(
     make_flow: MakeFlow,
 ) -> None:
@@ -469,16 +481,16 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     # Another setting of the file changes nothing; its hooks do.
     file = flow.folder / ".claude/settings.json"
     file.write_text(json.dumps({"model": "other", "hooks": refuse}))
-    assert flow.open(session_id).hook_service.project.hooks
+    assert flow.open(session_id).extensions.hook_service.project.hooks
     flow.close()
     of_project(flow, {"PreToolUse": [hook("exit 0")]}, trusted=False)
     session = flow.open(session_id)
-    assert not session.hook_service.project.hooks
+    assert not session.extensions.hook_service.project.hooks
     assert any("settings.json" in str(notice) for notice in session.notices)
     trust(session, walk(flow.folder).files)
-    assert session.hook_service.project.hooks
+    assert session.extensions.hook_service.project.hooks
     revoke(session)
-    assert not session.hook_service.project.hooks
+    assert not session.extensions.hook_service.project.hooks
 
 
 async def test_only_the_users_file_lets_a_hook_out(make_flow: MakeFlow) -> None:

@@ -357,8 +357,8 @@ def _digest_of(parking: Parking, flow: Flow) -> str:
 
 def test_without_an_inventory_there_is_no_tool(make_flow: MakeFlow) -> None:
     session = make_flow().open()
-    assert RUN_ON_HOSTS not in session.tools.offered
-    assert not [text for text in map(str, session.tools.offered) if "host" in text]
+    assert RUN_ON_HOSTS not in session.extensions.tools.offered
+    assert not [text for text in map(str, session.extensions.tools.offered) if "host" in text]
 
 
 async def test_a_stop_ends_the_command_on_its_hosts(make_flow: MakeFlow, folders: Folders) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.messages import images_of
 from kogniterm.runtime.context import attached
-from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.session_transfer import export_lines, import_lines, report_lines
 from kogniterm.types import ModelInfo, UserInput, events

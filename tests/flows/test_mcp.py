@@ -35,9 +35,9 @@ def configure(flow: Flow, *arguments: str, **fields: Any) -> Path:
 
 
 async def trust(session: LiveSession, name: str = "demo") -> None:
-    server = session.servers.find(name)
-    session.servers.trust(server, await session.servers.list_anew(server))
-    await session.servers.stop(server)
+    server = session.extensions.servers.find(name)
+    session.extensions.servers.trust(server, await session.extensions.servers.list_anew(server))
+    await session.extensions.servers.stop(server)
 
 
 async def trusted(flow: Flow, *arguments: str, **fields: Any) -> Path:
@@ -123,12 +123,12 @@ async def test_a_changed_launch_needs_trust_again(make_flow: MakeFlow) -> None:
     await trusted(flow)
     configure(flow, "changed")
     session = flow.open()
-    assert session.servers.find("demo").state == "changed"
-    assert session.servers.tools() == []
+    assert session.extensions.servers.find("demo").state == "changed"
+    assert session.extensions.servers.tools() == []
     flow.close()
     configure(flow, env={"DEMO": "1"})
     session = flow.open()
-    assert session.servers.find("demo").state == "changed"
+    assert session.extensions.servers.find("demo").state == "changed"
 
 
 async def test_a_changed_tool_is_asked_about_with_its_diff(
@@ -282,7 +282,7 @@ async def test_a_permission_covers_calls_of_one_tool(make_flow: MakeFlow) -> Non
         _request, report, _verdict = flow.user.asked[-1]
         (offer,) = session.policy.offers(request, report, str(flow.folder))
         assert str(offer.label) == "calls of mcp__demo__add (demo)"
-        session.grant(report, offer)
+        session.policy.grant(report, offer, session.executor.cwd)
         return grant(request)
 
     flow.user.decisions[0] = granting

@@ -96,7 +96,7 @@ async def test_leases_end_with_their_process(make_flow: MakeFlow) -> None:
     report = classify("touch acted", cwd=str(flow.folder), workspace=str(flow.folder))
     request = ActionRequest("a1", "c1", "execute_command", "touch acted")
     for offer in session.policy.offers(request, report, str(flow.folder)):
-        session.grant(report, offer)
+        session.policy.grant(report, offer, session.executor.cwd)
     assert len(session.policy.leases) == 5  # two of them for any folder of the workspace
     session_id = session.id
     flow.close()
@@ -111,7 +111,7 @@ async def test_an_approval_does_not_get_past_the_mode_that_was_chosen_at_the_que
 ) -> None:
     def switched(request: ActionRequest) -> Decision:
         flow.session.use_mode("plan")
-        verdict = flow.session.gate.judge_again(request, Verdict("ask")).verdict
+        verdict = flow.session.services.gate.judge_again(request, Verdict("ask")).verdict
         assert (verdict.kind, only_plans(verdict)) == ("deny", True)
         return Decision("approve", request.command, "person")
 

@@ -12,7 +12,7 @@ from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.budgets import by_model, turn_uses
-from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.runtime.operations.project_files import revoke
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -197,7 +197,7 @@ async def test_each_call_has_the_price_of_the_model_that_answered(
     assert others[PRO].calls == 2
     dollars = cost_of(PRO, others[PRO])
     assert dollars
-    assert session.budget.total(session.state.usage, others) == pytest.approx(dollars)
+    assert session.services.budget.total(session.state.usage, others) == pytest.approx(dollars)
     used = by_model(turn_uses(session.journal.records()))
     assert used[PRO] == others[PRO]
     assert session.state.usage == used[PRO] + used[session.model.name]
@@ -205,7 +205,7 @@ async def test_each_call_has_the_price_of_the_model_that_answered(
     assert [one.model for one in flow.of(events.ModelCalled)] == [PRO, main, PRO, main]
     # A model of the session that costs nothing does not hide it, and a limit ends the next turn.
     session.use_model(session.model.name)
-    assert session.budget.total(session.state.usage, session.state.others_usage) == (
+    assert session.services.budget.total(session.state.usage, session.state.others_usage) == (
         pytest.approx(dollars)
     )
     await flow.run(called(flow, "@new look"))

@@ -150,7 +150,7 @@ async def test_a_bigger_budget_lets_the_open_plan_go_on(make_flow: MakeFlow) -> 
     assert "Done:\n- s1 Create" in first.text
     assert "Left:" in first.text
     session = flow.session
-    session.budget.limits = replace(session.budget.limits, steps=50)
+    session.services.budget.limits = replace(session.services.budget.limits, steps=50)
     second = await flow.run("Go on.")
     assert (second.text, second.exit_code) == ("Made and seen.", 0)
     assert any("A plan is open: Make it. Now s2: Look" in text for text in flow.shown)

@@ -97,7 +97,9 @@ async def test_no_rule_and_no_permission_lets_anything_through(make_flow: MakeFl
     session = flow.open()
     request = ActionRequest("r", "c", "execute_command", "touch acted")
     report = session.policy.assess(request, str(flow.folder))
-    session.grant(report, session.policy.offers(request, report, str(flow.folder))[0])
+    session.policy.grant(
+        report, session.policy.offers(request, report, str(flow.folder))[0], session.executor.cwd
+    )
     await flow.run()
     assert not acted(flow)
 

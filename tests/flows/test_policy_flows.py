@@ -73,7 +73,9 @@ async def test_a_permission_for_any_folder_runs_there_and_not_through_a_link(
     request = ActionRequest("a", "c", "execute_command", "touch made")
     report = session.policy.assess(request, session.executor.cwd)
     offered = session.policy.offers(request, report, session.executor.cwd)
-    session.grant(report, next(o for o in offered if o.kind == "exact" and o.anywhere))
+    session.policy.grant(
+        report, next(o for o in offered if o.kind == "exact" and o.anywhere), session.executor.cwd
+    )
     await flow.run()
     decided = [event.decision.by for event in flow.of(events.ActionDecided)]
     assert decided == ["lease s1", "lease s1", "person", "person"]
@@ -98,7 +100,7 @@ async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     addresses = [e.target for e in report.effects if e.kind == "network"]
     assert addresses == ["https://example.org/me/x.git"]
     for offer in session.policy.offers(request, report, session.executor.cwd):
-        session.grant(report, offer)
+        session.policy.grant(report, offer, session.executor.cwd)
 
     def judged() -> str:
         now = session.policy.assess(request, session.executor.cwd)

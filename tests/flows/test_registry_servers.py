@@ -31,8 +31,8 @@ def of_npm(name: str) -> str:
 async def opened(flow: Flow) -> LiveSession:
     """Open a session that trusts what the server offers, as `/mcp trust peer` does."""
     session = flow.open()
-    server = session.servers.find("peer")
-    session.servers.trust(server, await session.servers.list_anew(server))
+    server = session.extensions.servers.find("peer")
+    session.extensions.servers.trust(server, await session.extensions.servers.list_anew(server))
     return session
 
 
@@ -131,5 +131,5 @@ async def test_a_server_written_in_python_with_its_own_libraries(make_flow: Make
     assert "new.txt" in status
     assert "Begin" in log
     assert "nothing" in wrong
-    tools = session.servers.find("peer").record.listing.tools
+    tools = session.extensions.servers.find("peer").record.listing.tools
     assert {one.name for one in tools if one.read_only} >= {"git_status", "git_log"}

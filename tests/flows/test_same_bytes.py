@@ -160,13 +160,13 @@ def listen(flow: Flow, session_id: str | None = None) -> Heard:
     session = flow.open(session_id)
     heard = Heard(session)
     session.journal.secrets.know(KNOWN)  # type: ignore[attr-defined]
-    for service in (session.gate, session.runner):
+    for service in (session.services.gate, session.services.runner):
         service.policy = Policy(heard, session.policy)  # type: ignore[assignment]
-    session.hooks.runner = heard  # type: ignore[assignment]
+    session.extensions.hooks.runner = heard  # type: ignore[assignment]
     executor: Any = Recording(heard, session.executor)
-    session.executor = session.gate.executor = session.runner.executor = executor
-    assert session.beside is not None
-    session.beside.executor = executor
+    session.executor = session.services.gate.executor = session.services.runner.executor = executor
+    assert session.services.beside is not None
+    session.services.beside.executor = executor
     return heard
 
 
@@ -242,14 +242,14 @@ async def test_hundreds_through_gate_and_runner(heard: Heard) -> None:
     made, free = commands(heard, 7, 300)
     for number, command in enumerate(made):
         request = ActionRequest(f"r{number}", f"c{number}", "execute_command", command)
-        judged = await session.gate.judge(request, io)
-        decision, report = await session.gate.decide(
+        judged = await session.services.gate.judge(request, io)
+        decision, report = await session.services.gate.decide(
             judged.request, judged.report, judged.verdict, io, count
         )
-        decision, _told = session.gate.check_start(judged.request, decision, io)
+        decision, _told = session.services.gate.check_start(judged.request, decision, io)
         if decision.kind == "approve":
             ran.append(command)
-            await session.runner.act(judged.request, decision, report, io, count)
+            await session.services.runner.act(judged.request, decision, report, io, count)
     assert ran == free
     heard.assert_equal(free)
 
@@ -412,7 +412,7 @@ class Jobs:
 
 
 async def test_jobs_send(heard: Heard, tmp_path: Path) -> None:
-    heard.session.runner.tool_of = lambda name: job_tool(Jobs(heard))  # type: ignore[arg-type]
+    heard.session.services.runner.tool_of = lambda name: job_tool(Jobs(heard))  # type: ignore[arg-type]
     heard.session.executor.own.jobs = Jobs(heard).jobs
     made, free = commands(heard, 19, 40)
     calls = [{"action": "send", "id": "job-1", "keys": one} for one in made if len(one) < 2_000]
@@ -440,7 +440,7 @@ async def test_calls_of_an_mcp_server(make_flow: MakeFlow, tmp_path: Path) -> No
 
 async def test_hosts(heard: Heard, tmp_path: Path) -> None:
     pytest.importorskip("ansible_runner", reason="the tool is offered where Ansible is installed")
-    hosts = heard.session.runner.hosts
+    hosts = heard.session.services.runner.hosts
     hosts.open_runner = lambda _secrets: Hosts(heard)
     made, free = commands(heard, 18, 40)
     calls = [{"command": one, "hosts": ["all"], "purpose": "Look."} for one in made]

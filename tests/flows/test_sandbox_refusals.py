@@ -109,7 +109,7 @@ async def test_a_permission_granted_there_lets_the_next_run_outside_at_once(
         report = user.asked[-1][1]
         offered = session.policy.offers(request, report, session.executor.cwd)
         assert [offer.outside for offer in offered] == [True] * len(offered)
-        session.grant(report, offered[0])
+        session.policy.grant(report, offered[0], session.executor.cwd)
         return yes(request)
 
     user.decisions = [granting]

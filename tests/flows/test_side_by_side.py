@@ -294,7 +294,7 @@ def fetching(make_flow: MakeFlow, tool: Fetch) -> Flow:
     rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
     rules.parent.mkdir(parents=True)
     rules.write_text('[[rule]]\ndecision = "allow"\ntool = "web_fetch"\n')
-    runner = flow.open().runner
+    runner = flow.open().services.runner
     find = runner.tool_of
 
     def found(name: str) -> Any:  # of the tool, run is enough

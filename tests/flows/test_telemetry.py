@@ -297,7 +297,8 @@ async def test_an_exporter_that_is_not_installed_is_named_once(
     flow = observed("replies: [{text: Done.}]", variables)
     session = flow.open()
     assert (await run(flow)).text == "Done."
-    late = session.telemetry.problem() if session.telemetry is not None else None
+    telemetry = session.extensions.telemetry
+    late = telemetry.problem() if telemetry is not None else None
     shown = [one.text for one in flow.of(events.Notice)]
     told = [str(one) for one in (*session.notices, *shown, late)]
     assert len([one for one in told if said in one]) == 1

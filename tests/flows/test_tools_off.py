@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.runtime.operations import project_files
 from kogniterm.runtime.operations.tool_list import ToolEntry, tools_of_session
 from kogniterm.runtime.trust.project_places import walk

@@ -247,7 +247,11 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
     if mode == "lease":
         request = ActionRequest("a", "c", "execute_command", "bash deploy.sh")
         report = session.policy.assess(request, session.executor.cwd)
-        session.grant(report, session.policy.offers(request, report, session.executor.cwd)[0])
+        session.policy.grant(
+            report,
+            session.policy.offers(request, report, session.executor.cwd)[0],
+            session.executor.cwd,
+        )
     policy = session.policy
     policy.circumstances = replace(policy.circumstances, unsandboxed_ok=True)
     seen = []
@@ -356,7 +360,7 @@ async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) 
         return await decide(*given)
 
     session.journal.clock = Later()
-    session.budget.limits = Limits(seconds=900)
+    session.services.budget.limits = Limits(seconds=900)
     flow.user.decide = slowly  # type: ignore[method-assign]  # a user who takes their time
     answer = await flow.run()
     assert (answer.exit_code, answer.text) == (0, "Done.")

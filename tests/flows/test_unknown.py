@@ -267,7 +267,11 @@ async def test_rules_and_leases_do_not_run_it(make_flow: MakeFlow, forge: Forge)
     session = flow.open("last")
     request = _request("echo ran >>count")
     report = session.policy.assess(request, session.executor.cwd)
-    session.grant(report, session.policy.offers(request, report, session.executor.cwd)[0])
+    session.policy.grant(
+        report,
+        session.policy.offers(request, report, session.executor.cwd)[0],
+        session.executor.cwd,
+    )
     answer = await flow.run("count")
     assert (answer.exit_code, times_run(flow)) == (3, 1)
     assert session.policy.leases[0].used == 0

@@ -9,9 +9,9 @@ import pytest
 
 from kogniterm import approval
 from kogniterm.errors import UsageError
-from kogniterm.runtime.services.user_secrets import UserSecrets, without_own
 from kogniterm.runtime.unattended.named_session import given_before
 from kogniterm.runtime.unattended.parked_turn import Parking
+from kogniterm.runtime.user_secrets import UserSecrets, without_own
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.support.typing_user import holding

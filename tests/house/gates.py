@@ -46,6 +46,13 @@ LAYERS = (
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
+    "runtime": (
+        ("python_api", "replay"), ("build",), ("assembly",), ("input_steps",), ("operations",),
+        ("inputs", "unattended"), ("session",), ("turn",), ("session_plans", "side_by_side"),
+        ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
+        ("services",), ("turn_end", "turn_limits"), ("turn_journal", "turn_ports", "plan_edits"),
+        ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets"), ("",),
+    ),
 }  # fmt: skip
 """The folders of a package, and modules beside them, from top to bottom; "" are all other modules
 beside them. Imports point down, and folders in one row do not know each other."""

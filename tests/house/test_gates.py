@@ -26,6 +26,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.layers, "settings.py", "from kogniterm import memory\n"),
     (gates.folder_layers, "ui/screen/x.py", "from kogniterm.ui.questions import panel\n"),
     (gates.folder_layers, "ui/x.py", "import kogniterm.ui.app\n"),
+    (gates.folder_layers, "runtime/services/x.py", "from kogniterm.runtime import turn\n"),
     (gates.unknown_parts, "utils.py", ""),
     (gates.agent_cannot_act, "agent/x.py", "import subprocess\n"),
     (gates.agent_cannot_act, "agent/x.py", "from kogniterm import prompts\n"),

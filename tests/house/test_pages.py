@@ -21,6 +21,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     "page",
     [
         ".env.example",
+        "docs/architecture.md",
         "docs/configuration.md",
         "docs/cli.md",
         "docs/commands.md",

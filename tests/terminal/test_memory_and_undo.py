@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from kogniterm.host.identity import account_name
 from kogniterm.memory import open_memory
 from kogniterm.memory.update import Candidate
-from kogniterm.runtime.build import account_name
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     anew,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kogniterm.approval.policy.leases import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
@@ -141,6 +141,17 @@ class PlayedPolicy:
     offered: tuple[Offer, ...] = ()
     savable: bool = True
     circumstances: Circumstances = field(default_factory=Circumstances)
+    granted: list[tuple[str, bool]] = field(default_factory=list)
+    refuses_to_save: bool = False
+
+    def grant(self, report: RiskReport, offer: Offer, cwd: str) -> None:
+        self.granted.append((offer.kind, False))
+
+    def save(self, report: RiskReport, offer: Offer, cwd: str) -> Permission:
+        if self.refuses_to_save:
+            raise KognitermError("The permission was not saved: no space left.")
+        self.granted.append((offer.kind, True))
+        return Permission(Lease("p1", "exact", report, cwd, cwd), "1:2", date(2026, 1, 2))
 
     def offers(self, request: ActionRequest, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
         return self.offered
@@ -186,6 +197,29 @@ class PlayedSkills:
         return ()
 
 
+class PlayedServers:
+    """No MCP servers at all."""
+
+    servers: ClassVar[Mapping[str, object]] = {}
+
+    def resource_names(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+
+@dataclass
+class PlayedExtensions:
+    skills: PlayedSkills = field(default_factory=PlayedSkills)
+    servers: PlayedServers = field(default_factory=PlayedServers)
+    telemetry: None = None
+    hooks: Hooks = field(default_factory=Hooks)
+
+
+@dataclass
+class PlayedServices:
+    runner: PlayedRunner = field(default_factory=PlayedRunner)
+    budget: PlayedBudget = field(default_factory=PlayedBudget)
+
+
 @dataclass
 class PlayedSession:
     """A session that calls `play` for each turn with (session, input, approver, sink)."""
@@ -207,21 +241,15 @@ class PlayedSession:
     undo: Any = field(default_factory=PlayedUndo)
     policy: PlayedPolicy = field(default_factory=PlayedPolicy)
     archive: PlayedArchive = field(default_factory=PlayedArchive)
-    skills: PlayedSkills = field(default_factory=PlayedSkills)
-    servers: None = None
-    telemetry: None = None
-    hooks: Hooks = field(default_factory=Hooks)
-    granted: list[tuple[str, bool]] = field(default_factory=list)
-    refuses_to_save: bool = False
+    extensions: PlayedExtensions = field(default_factory=PlayedExtensions)
+    services: PlayedServices = field(default_factory=PlayedServices)
     modes: PlayedModes = field(default_factory=PlayedModes)
-    runner: PlayedRunner = field(default_factory=PlayedRunner)
     journal: PlayedJournal = field(default_factory=PlayedJournal)
     context: PlayedContext = field(default_factory=PlayedContext)
-    budget: PlayedBudget = field(default_factory=PlayedBudget)
 
     @property
     def command_stopped(self) -> asyncio.Event:
-        return self.runner.stopping.requested
+        return self.services.runner.stopping.requested
 
     async def run(
         self, user_input: UserInput | None, *, approver: Any, sink: Any, **_: Any
@@ -258,16 +286,6 @@ class PlayedSession:
 
     def use_plan_mode(self, mode: str) -> None:
         self.modes.planning = mode
-
-    def grant(self, report: RiskReport, offer: Offer) -> None:
-        self.granted.append((offer.kind, False))
-
-    def save_permission(self, report: RiskReport, offer: Offer) -> Permission:
-        if self.refuses_to_save:
-            raise KognitermError("The permission was not saved: no space left.")
-        self.granted.append((offer.kind, True))
-        lease = Lease("p1", "exact", report, self.folder, self.folder)
-        return Permission(lease, "1:2", date(2026, 1, 2))
 
     async def finish(self, reason: str = "other") -> None:
         pass

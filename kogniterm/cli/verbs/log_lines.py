@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -18,8 +17,8 @@ from kogniterm.cli.options import (
     add_verb,
     count,
 )
-from kogniterm.cli.verb_helpers import open_sessions, paths_in_use, visible
-from kogniterm.errors import EXIT_DONE
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_lines
 from kogniterm.logs import BACKUPS
 from kogniterm.ui.locale import _, mark
 
@@ -48,28 +47,24 @@ def add_parser(subparsers: Subparsers) -> None:
         one.add_to(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the lines; returns the exit status."""
-    file, session = paths_in_use().log_file, ""
-    if args.session:
-        with open_sessions(args) as store:
-            session = store.find(args.session).id
+def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> Report:
+    """Show the lines, and new ones as they come."""
+    file, wanted = paths_in_use().log_file, ""
+    if session:
+        with open_sessions(call) as store:
+            wanted = store.find(session).id
     opened = _opened(file)
     stored = "".join(one.read_text("utf-8", "replace") for one in _older(file))
     stored += opened.read() if opened is not None else ""
-    kept = [*_of_session(stored.splitlines(), session)][-args.lines :]
-    if not kept and not args.follow:
-        sys.stderr.write(_("There are no lines in {file}.").format(file=file) + "\n")
-    _write(kept)
-    if args.follow:
-        _write(_of_session(_new_lines(file, opened), session))
-    return EXIT_DONE
-
-
-def _write(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(visible(line) + "\n")
+    kept = [*_of_session(stored.splitlines(), wanted)][-lines:]
+    if not follow:
+        note = _("There are no lines in {file}.").format(file=file)
+        return Report(kept, kept, notes=() if kept else [note])
+    write_lines(kept)
+    for line in _of_session(_new_lines(file, opened), wanted):
+        write_lines([line])
         sys.stdout.flush()
+    return Report(printed=True)
 
 
 def _opened(file: Path) -> TextIO | None:

@@ -54,7 +54,7 @@ def _list(call: CallOptions) -> Report:
 
 def _listings(call: CallOptions) -> list[ModelListing]:
     """Return the models of every configured provider; those with a live list are asked at once."""
-    from kogniterm.runtime.build import model_lists
+    from kogniterm.runtime.opening import model_lists
 
     lists = model_lists(call.load_settings(), paths_in_use())
     asked = {one.name for one in lists.asked}

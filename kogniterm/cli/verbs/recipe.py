@@ -130,7 +130,8 @@ async def _turn(
             None, approver=asked, sink=sink, terminal=watched.terminal, recover=recover,
             ask=watched.ask, park=park, at_prompt=parking is not None,
         )  # fmt: skip
-    session.asker.ask_now, session.asker.park = watched.ask, park
+    asker = session.extensions.asker
+    asker.ask_now, asker.park = watched.ask, park
     front = TurnIO(asked, sink, watched.terminal, recover, at_prompt=parking is not None)
     return await run_in_session(session, recipe, values, front)
 

@@ -172,7 +172,7 @@ def _check(call: CallOptions, first: str | None, second: str | None) -> Report:
 
 
 def _cache(call: CallOptions, clear: bool) -> Report:
-    from kogniterm.runtime.build import reply_cache
+    from kogniterm.runtime.opening import reply_cache
 
     settings = call.load_settings()
     cache = reply_cache(settings, paths_in_use())

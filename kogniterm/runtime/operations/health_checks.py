@@ -186,7 +186,7 @@ def _mcp_servers(paths: Paths) -> Iterator[Finding]:
 
 def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iterator[Finding]:
     from kogniterm.models.model_registry import default_name
-    from kogniterm.runtime.build import model_options
+    from kogniterm.runtime.opening import model_options
 
     try:
         name = settings.model or default_name(model_options(settings, paths, folder()))
@@ -234,7 +234,7 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
 
 
 def _kept_replies(settings: Settings, paths: Paths) -> Finding:
-    from kogniterm.runtime.build import reply_cache
+    from kogniterm.runtime.opening import reply_cache
 
     count, held = reply_cache(settings, paths).size()
     values = {"count": count, "kilobytes": -(-held // 1000)}

@@ -32,7 +32,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     """
     hooks = project_hooks(files)
     session.policy.use_project_rules(policy_texts(files))
-    session.hook_service.project = hooks
+    session.extensions.hook_service.project = hooks
     _store(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
@@ -45,7 +45,7 @@ def revoke(session: LiveSession) -> bool:
     if not _store(session).revoke(Path(session.folder)):
         return False
     session.policy.use_project_rules({})
-    session.hook_service.project = HookSet()
+    session.extensions.hook_service.project = HookSet()
     session.journal.record(Noted("trust", {"files": {}}))
     _use(session, ())
     session.context.agents.revoke_project()
@@ -58,7 +58,7 @@ def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     journal = session.journal
     session.archive.first_walk.take()
     text = journal.redact(in_force(session.archive.paths, files))
-    use_instructions(journal, text, session.skills.catalogue())
+    use_instructions(journal, text, session.extensions.skills.catalogue())
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 

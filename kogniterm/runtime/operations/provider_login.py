@@ -15,7 +15,7 @@ from kogniterm import prompts
 from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, UsageError
 from kogniterm.models.catalog import BY_NAME, Provider
 from kogniterm.models.model_registry import default_name, installed, open_model
-from kogniterm.runtime.build import KEY_SETTINGS, URL_SETTINGS, has_weights, model_options
+from kogniterm.runtime.opening import KEY_SETTINGS, URL_SETTINGS, has_weights, model_options
 from kogniterm.settings.layers import read_env_file, remove_variables, save_setting, save_variable
 from kogniterm.types import Phrase
 

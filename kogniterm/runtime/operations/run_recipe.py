@@ -227,7 +227,7 @@ class SessionRecipePorts:
         try:
             checked = tool.check(arguments)
             effect = tool.effect_of(checked)
-            if effect == "none" and self.session.tools.holds_back(name, checked):
+            if effect == "none" and self.session.extensions.tools.holds_back(name, checked):
                 effect = "read"
             if effect != "none":
                 if with_texts(dict(arguments), self.session.journal.redact) != dict(arguments):

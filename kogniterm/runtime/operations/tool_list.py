@@ -12,8 +12,8 @@ from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.tool_names import meant_tool, shared_name
+from kogniterm.runtime.extensions.tool_service import ToolSet, by_rule, gather_tools
 from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
-from kogniterm.runtime.services.tool_service import ToolSet, by_rule, gather_tools
 from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
 from kogniterm.settings import Settings
 from kogniterm.types import ApprovalMode, EffectClass, Phrase, PlanMode, ToolSpec
@@ -91,7 +91,7 @@ class Listed(NamedTuple):
 
 def tools_of_session(session: LiveSession) -> Listed:
     """Return the tools of an open session, in its present modes."""
-    service, modes = session.tools, session.modes
+    service, modes = session.extensions.tools, session.modes
     listed = _listed(service.known, session.policy.in_force, modes.approval, modes.plan_mode)
     if not modes.model.info.one_command:
         return listed

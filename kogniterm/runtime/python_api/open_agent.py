@@ -241,7 +241,7 @@ class Agent:
     def _of_command(
         self, command: str, arguments: str, data: str | None, files: tuple[str, ...]
     ) -> UserInput:
-        from kogniterm.runtime.extensions.custom_commands import command_input
+        from kogniterm.runtime.inputs.custom_commands import command_input
 
         name = command.removeprefix("/")
         given, names = command_input(self.session, f"/{name} {arguments}", ())

@@ -18,13 +18,14 @@ from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
     Effect,
+    ModelInfo,
     Phrase,
     RiskReport,
     Verdict,
 )
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.services.policy_service import PolicyService
 
 Say = Callable[[Phrase], str]
 """Puts a sentence into the user's language."""
@@ -50,12 +51,12 @@ def mode_name(mode: ApprovalMode, *, sandboxed: bool = True) -> Phrase:
     return _MODES[mode]
 
 
-def usable_modes(session: LiveSession) -> tuple[ApprovalMode, ...]:
+def usable_modes(policy: PolicyService, model: ModelInfo) -> tuple[ApprovalMode, ...]:
     """Return the approval modes that work in a session.
 
     Auto mode needs a sandbox, and plan mode a model that can plan.
     """
-    works = {"auto": session.policy.auto_works, "plan": not session.model.one_command}
+    works = {"auto": policy.auto_works, "plan": not model.one_command}
     return tuple(mode for mode in APPROVAL_MODES if works.get(mode, True))
 
 

@@ -27,8 +27,7 @@ from kogniterm.runtime.context import ContextService, compacted
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.replay.live_copy import LiveCopy
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd
-from kogniterm.runtime.services.sandbox_service import SandboxFindings
-from kogniterm.runtime.turn_ports import TurnIO
+from kogniterm.runtime.turn_ports import SandboxFindings, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.recorded_calls import recorded_calls
 from kogniterm.sessions.recording import NESTED, PastCall, TurnRecording

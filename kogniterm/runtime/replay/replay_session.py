@@ -23,6 +23,7 @@ from kogniterm.protocols import Executor, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget
 from kogniterm.runtime.context import system_message
 from kogniterm.runtime.extensions.session_agents import SessionAgents, recorded_agents
+from kogniterm.runtime.extensions.tool_service import GRAPH_TOOLS
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.operations.recordings import Recorded
 from kogniterm.runtime.replay.live_copy import LiveCopy
@@ -38,7 +39,6 @@ from kogniterm.runtime.replay.recorded_seams import (
     RecordedTools,
 )
 from kogniterm.runtime.services.session_prompts import files_of, kept_prompts
-from kogniterm.runtime.services.tool_service import GRAPH_TOOLS
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO

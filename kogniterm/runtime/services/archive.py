@@ -23,9 +23,9 @@ from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
-from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.project_places import ProjectWalk
+from kogniterm.runtime.trust.skill_places import SHARED_PLACES
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
 from kogniterm.text.matching import Matcher
@@ -304,7 +304,7 @@ def _is_in_use(path: Path) -> bool:
 
 def user_files(paths: Paths, project: str) -> UserFiles:
     """Return the files that were written for the user, and those they wrote for KogniTerm."""
-    own = [paths.config, *(Path.home() / name for name in SHARED)]
+    own = [paths.config, *(Path.home() / name for name in SHARED_PLACES)]
     if project:
         own += [Path(project) / name for name in PROJECT_FILES]
     return UserFiles(WrittenFiles(paths.written_files), own)

@@ -42,14 +42,11 @@ from kogniterm.host.safe_git import (
 from kogniterm.protocols import Tool
 from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
-from kogniterm.runtime.services.sandbox_service import (
-    SandboxFindings,
-    SandboxService,
-    runs_unasked,
-)
+from kogniterm.runtime.services.sandbox_service import SandboxService, runs_unasked
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
-from kogniterm.runtime.services.user_secrets import UserSecrets, received
-from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.runtime.turn_ports import SandboxFindings, SessionModes
+from kogniterm.runtime.user_secrets import UserSecrets, received
+from kogniterm.sessions.records import Noted
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder, read_file, seen_from
 from kogniterm.tools.plugins import Plugin
@@ -119,6 +116,8 @@ class PolicyService:
     """The secrets that the user gave."""
     created: Callable[[Path], bool] = lambda path: False
     """Tells whether a file is the session's own: made by it, and changed by nobody else."""
+    note: Callable[[Noted], object] = lambda body: None
+    """Journals what is granted and revoked."""
     _granted: int = 0
 
     @property
@@ -599,6 +598,7 @@ class PolicyService:
         self._granted += 1
         lease = self._lease(report, offer, cwd, f"s{self._granted}")
         self.session_leases.append(lease)
+        self._note_granted(lease)
         return lease
 
     def save(self, report: RiskReport, offer: Offer, cwd: str) -> Permission:
@@ -608,7 +608,12 @@ class PolicyService:
         """
         assert self.permissions is not None
         today = datetime.fromtimestamp(self.now(), tz=UTC).date()
-        return self.permissions.add(self._lease(report, offer, cwd, "p1"), today)
+        permission = self.permissions.add(self._lease(report, offer, cwd, "p1"), today)
+        self._note_granted(permission.lease)
+        return permission
+
+    def _note_granted(self, lease: Lease) -> None:
+        self.note(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
 
     def revoke(self, lease_id: str) -> Lease:
         """Revoke a permission of the session or the project.
@@ -622,6 +627,7 @@ class PolicyService:
             self.session_leases.remove(found)
         elif self.permissions is not None:
             self.permissions.revoke(lease_id)
+        self.note(Noted("lease", {"revoked": found.id}))
         return found
 
     def _note_use(self, lease: Lease) -> None:

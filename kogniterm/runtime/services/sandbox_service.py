@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import NamedTuple
 
 from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
 from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, How, State, planted
+from kogniterm.runtime.turn_ports import SandboxFindings
 from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {
@@ -46,17 +46,6 @@ _MOST_RECORDED = 200
 _TOGETHER = 2
 """Most files of one folder that are named one by one."""
 _MARK = "[sandbox: "
-
-
-class SandboxFindings(NamedTuple):
-    """The report after a command: `note` to the model, `notices` to the user."""
-
-    note: str = ""
-    notices: tuple[Phrase, ...] = ()
-    changed: tuple[str, ...] = ()
-    """Files that the command left and other tools read or run, for the journal."""
-    refused: Phrase | None = None
-    """The reason why the sandbox stopped the command, for the user to let it run outside."""
 
 
 @dataclass(slots=True)

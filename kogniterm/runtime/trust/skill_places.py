@@ -16,6 +16,8 @@ from kogniterm.errors import UnusableValueError, why
 from kogniterm.host.safe_files import listable, resolved
 
 SKILL_FILE = "SKILL.md"
+SHARED_PLACES = (".agents/skills", ".claude/skills")
+"""Places in the user's home that other programs install skills into."""
 MOST_SKILLS = 100
 MOST_FILES = 200
 DEEPEST = 6

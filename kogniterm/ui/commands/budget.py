@@ -24,7 +24,7 @@ SESSION = "session"
 def budget(repl: Repl, argument: str) -> None:
     """Run /budget [[session] NAME VALUE|off]."""
     name, value = first_word(argument)
-    held = repl.session.budget
+    held = repl.session.services.budget
     if name == SESSION:
         name, value = first_word(value)
         held.set_limit(*_changed(name, value, OF_SESSION), of_session=True)

@@ -35,7 +35,7 @@ def permissions(repl: Repl, argument: str) -> None:
         if not ids:
             repl.display.say(Phrase("You have no permissions to revoke."))
         for lease_id in ids:
-            lease = repl.session.revoke(lease_id)
+            lease = policy.revoke(lease_id)
             values = {"id": lease.id, "permission": lease.text}
             repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
         return
@@ -64,7 +64,7 @@ async def secret(repl: Repl, argument: str) -> None:
     if len(argument.split()) > 1:
         raise UsageError("/secret takes a name only; it then asks for the value.")
     given.check(argument)
-    from kogniterm.runtime.services.user_secrets import LEAST_HIDDEN
+    from kogniterm.runtime.user_secrets import LEAST_HIDDEN
 
     front, name = repl.front, argument or given.next_name()
     value = await ask_secret(front.lent, front.terminal_files, name)

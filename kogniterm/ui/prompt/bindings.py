@@ -111,7 +111,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: controls.repl.switch_mode(),
-        "background": lambda event: controls.repl.session.runner.stopping.request_job(),
+        "background": lambda event: controls.repl.session.services.runner.stopping.request_job(),
         "thoughts": lambda event: controls.repl.switch_thoughts(),
         "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
         "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),

@@ -227,8 +227,9 @@ class LineCompleter(Completer):
 
     def _resource_completions(self, typed: str) -> Iterable[Completion]:
         """Yield the resources of MCP servers, once the name of a server is typed."""
-        servers = self._repl.session.servers if self._repl.opened and typed else None
-        for name, about in servers.resource_names() if servers is not None else ():
+        if not (self._repl.opened and typed):
+            return
+        for name, about in self._repl.session.extensions.servers.resource_names():
             if name.lower().startswith(typed.lower()):
                 yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", one_line(about, 60))
 

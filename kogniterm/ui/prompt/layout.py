@@ -198,7 +198,7 @@ def _facts(repl: Repl, keys: str, note: str) -> Facts:
         folder=short_folder(one_line(session.executor.cwd), repl.home),
         tokens=usage.input + usage.output,
         context=min(100 * session.context.used_tokens // session.model.context_window, 100),
-        dollars=session.budget.total(usage, session.state.others_usage),
+        dollars=session.services.budget.total(usage, session.state.others_usage),
         jobs=sum(job.state == "running" for job in session.executor.jobs()),
         keys=keys,
         note=note,

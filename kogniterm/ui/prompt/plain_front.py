@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.called_input import is_slash_command
+from kogniterm.runtime.inputs.called_input import is_slash_command
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _

@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.styles import Style
 
-from kogniterm.runtime.extensions.called_input import is_slash_command
+from kogniterm.runtime.inputs.called_input import is_slash_command
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.attachments import ClipboardImages

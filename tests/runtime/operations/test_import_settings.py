@@ -18,13 +18,13 @@ from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import agents_of_folder
-from kogniterm.runtime.extensions.custom_commands import commands_of_folder
 from kogniterm.runtime.extensions.foreign import source_files
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.servers.server_setup import add_server
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
+from kogniterm.runtime.inputs.custom_commands import commands_of_folder
 from kogniterm.runtime.operations.import_settings import (
     ImportPlan,
     Target,

@@ -15,7 +15,8 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
-from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
+from kogniterm.runtime.services.sandbox_service import SandboxService
+from kogniterm.runtime.turn_ports import SandboxFindings
 from kogniterm.types import CommandResult, Decision
 from tests.support.executing import BUILT, KINDS, PATIENCE, outside_tmp, sandbox_round
 from tests.support.forge import until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.runtime.inputs.called_input import split_line
 from kogniterm.ui.commands.command_details import DETAILS, GROUPS, OTHERS, grouped
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.slash_commands import Command

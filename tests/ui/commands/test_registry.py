@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.called_input import is_slash_command, split_line
+from kogniterm.runtime.inputs.called_input import is_slash_command, split_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Explained

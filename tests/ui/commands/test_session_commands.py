@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.custom_commands import parse_command
+from kogniterm.runtime.inputs.custom_commands import parse_command
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify
@@ -119,7 +119,11 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
 
     def granting(request: object) -> Decision:
         asked, report, _verdict = user.asked[-1]
-        session.grant(report, session.policy.offers(asked, report, session.executor.cwd)[0])
+        session.policy.grant(
+            report,
+            session.policy.offers(asked, report, session.executor.cwd)[0],
+            session.executor.cwd,
+        )
         return Decision("approve", report.command, "person")
 
     user.decisions[0] = granting
@@ -143,14 +147,14 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
     for line in ("/budget seconds 15min", "/budget tokens 1.5k"):
         await repl.type(line)
     assert flow.session is not None
-    limits = flow.session.budget.limits
+    limits = flow.session.services.budget.limits
     assert (limits.seconds, limits.tokens) == (900, 1500)
     await repl.type("/budget tokens off")
     assert re.search(r"steps +0 +2 +0 +no limit\n", await repl.type("/budget steps 2"))
     assert re.search(
         r"dollars .* no limit .* \$5.00(\n|$)", await repl.type("/budget session dollars 5")
     )
-    assert flow.session.budget.session.dollars == 5
+    assert flow.session.services.budget.session.dollars == 5
     answer = await flow.run()
     assert answer.stop == "budget"
     shown = await repl.type("/budget")

@@ -399,7 +399,7 @@ async def test_lines_a_lease_is_granted_with_the_approval() -> None:
         user = User(key, "9", key, "2")
         user.session.policy.offered = offered
         assert (await user.decide("make")).kind == "approve"
-        assert user.session.granted == [("program", saved)]
+        assert user.session.policy.granted == [("program", saved)]
         assert f"do not ask again {heading} for:" in user.shown
         assert "2. this program" in user.shown
         saved_text = " ".join(user.told)
@@ -411,7 +411,7 @@ async def test_lines_the_only_permission_is_granted_by_its_number_too() -> None:
     user = User("a", "1")
     user.session.policy.offered = (Offer("exact", Phrase("this command")),)
     assert (await user.decide("make")).kind == "approve"
-    assert user.session.granted == [("exact", False)]
+    assert user.session.policy.granted == [("exact", False)]
     assert "1. this command" in user.shown
 
 
@@ -420,7 +420,7 @@ async def test_lines_words_and_yes_grant_nothing() -> None:
         user = User(words, "", "y")
         user.session.policy.offered = (Offer("exact", Phrase("this command")),)
         await user.decide("make")
-        assert user.session.granted == []
+        assert user.session.policy.granted == []
 
 
 async def test_lines_a_kind_that_cannot_be_saved_is_offered_for_the_session_only() -> None:
@@ -428,7 +428,7 @@ async def test_lines_a_kind_that_cannot_be_saved_is_offered_for_the_session_only
     user.session.policy.offered = (Offer("exact", Phrase("this command")),)
     user.session.policy.savable = False
     assert (await user.decide("make")).kind == "approve"
-    assert user.session.granted == []
+    assert user.session.policy.granted == []
     assert "p = always" not in user.shown
     assert "a = allow this session" in user.shown
 
@@ -436,9 +436,9 @@ async def test_lines_a_kind_that_cannot_be_saved_is_offered_for_the_session_only
 async def test_lines_an_approval_holds_when_its_permission_cannot_be_saved() -> None:
     user = User("p", "1")
     user.session.policy.offered = (Offer("exact", Phrase("this command")),)
-    user.session.refuses_to_save = True
+    user.session.policy.refuses_to_save = True
     assert (await user.decide("make")).kind == "approve"
-    assert user.session.granted == []
+    assert user.session.policy.granted == []
     assert "no space left" in " ".join(user.told)
 
 
@@ -534,7 +534,7 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     await live.until(lambda: live.prompt.keys.held == "1", "the key is held")
     live.press("\r")  # what is granted needs Enter
     await live.until("Read the whole command")
-    assert session.granted == []
+    assert session.policy.granted == []
     await live.ready()
     live.press("    ")
     await live.until(on_screen(live, "[a] allow this session"))
@@ -544,7 +544,7 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     await live.until(lambda: live.prompt.keys.held == "1", "the key is held")
     live.press("\r")  # what is granted needs Enter
     await live.until(lambda: bool(session.decisions))
-    assert session.granted == [("effect", False)]
+    assert session.policy.granted == [("effect", False)]
     await live.leave()
 
 

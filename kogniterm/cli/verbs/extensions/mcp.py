@@ -226,6 +226,7 @@ def _logout(call: CallOptions, name: str) -> Report:
 def _serve(call: CallOptions, folder: list[str] | None) -> Report:
     from kogniterm.cli.run import stop_on_signals
     from kogniterm.host.safe_files import resolved
+    from kogniterm.runtime.build import open_session
     from kogniterm.runtime.operations.mcp.mcp_serve import serve
 
     if sys.stdin.isatty():
@@ -241,7 +242,8 @@ def _serve(call: CallOptions, folder: list[str] | None) -> Report:
     received: list[int] = []
 
     async def until_stopped() -> None:
-        serving = asyncio.ensure_future(serve(settings, paths_in_use(), roots, translate))
+        served = serve(settings, paths_in_use(), roots, translate, open_session)
+        serving = asyncio.ensure_future(served)
         with stop_on_signals(serving, received):
             await asyncio.wait({serving})
         if not serving.cancelled():

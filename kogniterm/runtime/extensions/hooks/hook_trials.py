@@ -23,8 +23,8 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     Transcripts,
     known_secrets,
 )
-from kogniterm.runtime.services.user_secrets import without_own
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
+from kogniterm.runtime.user_secrets import without_own
 from kogniterm.sessions.fold import SessionState
 from kogniterm.settings import Settings
 from kogniterm.text.redact import Redactor

@@ -33,7 +33,7 @@ from kogniterm.types import NodeUpdate, Phrase
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.settings import Settings
 
 
@@ -231,8 +231,8 @@ def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:
     return given
 
 
-def tell_of_server(session: LiveSession, name: str) -> None:
+def tell_of_server(journal: TurnJournal, name: str) -> None:
     """Tell the model of a session that has begun that the user trusted a server."""
-    if session.state.turn:
+    if journal.state.turn:
         said = note(prompts.text("execute_tool.server_trusted", server=name))
-        session.journal.record(NodeRan(NodeUpdate("instructions", (said,))))
+        journal.record(NodeRan(NodeUpdate("instructions", (said,))))

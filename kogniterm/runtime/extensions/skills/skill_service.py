@@ -139,12 +139,11 @@ class SkillService:
         )
 
     def answer_offer(self, name: str, granted: Sequence[NamedPermission]) -> None:
-        """Grant what the user allowed for this session, and journal it; nothing declines all."""
+        """Grant what the user allowed for this session; nothing declines all."""
         if not granted:
             self._declined.add(name)
         for one in granted:
-            lease = self.policy.grant(one.report, one.offer, str(self.sources.folder))
-            self.journal.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
+            self.policy.grant(one.report, one.offer, str(self.sources.folder))
 
     def may_read(self, path: Path) -> bool:
         """Return whether a resolved path is a file of a usable skill, as it was trusted."""

@@ -25,7 +25,7 @@ from kogniterm.runtime.trust.project_places import (
     skill_files,
     walk,
 )
-from kogniterm.runtime.trust.skill_places import skill_folders
+from kogniterm.runtime.trust.skill_places import SHARED_PLACES, skill_folders
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
 from kogniterm.storage.folders import read_file, write_private
 from kogniterm.types import Phrase
@@ -34,9 +34,6 @@ Where = Literal["user", "project", "shared"]
 State = Literal["ready", "manual", "off", "new", "changed", "untrusted", "unusable", "hidden"]
 """`manual`: only the user runs it; `new` and `changed`: not accepted; `untrusted`: the folder is
 not trusted; `unusable`: see its problem; `hidden`: another one has its name."""
-
-SHARED = (".agents/skills", ".claude/skills")
-"""Places in the user's home that other programs install skills into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ class SkillSources:
             yield _read(own / name, "user", str(own))
         project = tuple(self._project(seen))
         yield from (one for one in project if one.usable)
-        for short in SHARED:
+        for short in SHARED_PLACES:
             place = self.home / short
             for name in skill_folders(place):
                 yield self._judged(_read(place / name, "shared", f"~/{short}"))

@@ -18,7 +18,7 @@ from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
 from kogniterm.host.safe_files import resolved
-from kogniterm.runtime.build import open_session, open_user_store
+from kogniterm.runtime.opening import open_user_store
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say
 from kogniterm.runtime.questions.client_questions import (
     action_text,
@@ -65,9 +65,15 @@ _MOST_HITS = 200
 """Turns that are looked at; those of other folders are left out."""
 
 
-async def serve(settings: Settings, paths: Paths, roots: Sequence[Path], say: Say) -> None:
+async def serve(
+    settings: Settings,
+    paths: Paths,
+    roots: Sequence[Path],
+    say: Say,
+    open_session: Callable[..., LiveSession],
+) -> None:
     """Serve on standard input and output until the client leaves. `roots`: resolved folders."""
-    await serve_stdio(_Server(settings, paths, tuple(roots), say), _texts())
+    await serve_stdio(_Server(settings, paths, tuple(roots), say, open_session), _texts())
 
 
 def _texts() -> Mapping[str, ToolText]:
@@ -87,16 +93,24 @@ def _texts() -> Mapping[str, ToolText]:
 
 
 class _Server:
-    def __init__(self, settings: Settings, paths: Paths, roots: tuple[Path, ...], say: Say) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: Paths,
+        roots: tuple[Path, ...],
+        say: Say,
+        open_session: Callable[..., LiveSession],
+    ) -> None:
         self.settings = settings
         self.paths = paths
         self.roots = roots
         self.say = say
+        self.open_session = open_session
 
     async def run_task(self, task: str, folder: str, *, asks: bool) -> _Task:
         """Begin `task`. Raises `KognitermError`."""
         workspace = self._folder(folder)
-        session = open_session(self.settings, folder=str(workspace))
+        session = self.open_session(self.settings, folder=str(workspace))
         given = UserInput(task, source="run", foreign=((0, len(task)),))
         return _Task(session, given, self.say, asks=asks)
 

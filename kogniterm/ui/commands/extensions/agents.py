@@ -59,7 +59,7 @@ def _write(repl: Repl, file: AgentFile) -> None:
     line = Text(f" @{file.name}", "accent")
     line.append(f"  {file.description}", "")
     repl.display.write(line)
-    offered = repl.session.tools.offered
+    offered = repl.session.extensions.tools.offered
     tools = [name for name in file.tools if name in offered]
     facts = [
         (_("Tools"), ", ".join(tools) or _("none")),

@@ -27,7 +27,7 @@ COMMAND_WIDTH = 28
 def hooks(repl: Repl, argument: str) -> None:
     """Run /hooks [off EVENT|all]."""
     word, name = first_word(argument)
-    service = repl.session.hook_service
+    service = repl.session.extensions.hook_service
     if word == "off":
         if not name:
             raise UsageError("Specify which of your hooks to switch off: an event, or all.")
@@ -45,7 +45,7 @@ def _list(repl: Repl) -> None:
 
     from kogniterm.runtime.extensions.hooks.hook_service import past_runs
 
-    service = repl.session.hook_service
+    service = repl.session.extensions.hook_service
     if not service.enabled:
         repl.display.say(Phrase("Hooks are switched off in this session."))
         return
@@ -73,7 +73,7 @@ def no_hooks(file: Path) -> Phrase:
 
 def choices(repl: Repl) -> Sequence[str]:
     """Return the words that may follow."""
-    service = repl.session.hook_service
+    service = repl.session.extensions.hook_service
     events = dict.fromkeys(one.event for one in service.own.hooks if one.event not in service.off)
     return [f"off {event}" for event in (*events, "all")] if events else []
 

@@ -18,7 +18,6 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
-    from kogniterm.runtime.session import LiveSession
 
 ACTIONS = ("show", "trust", "retry", "off", "on")
 
@@ -26,7 +25,7 @@ ACTIONS = ("show", "trust", "retry", "off", "on")
 async def mcp(repl: Repl, argument: str) -> None:
     """Run /mcp [show|trust|retry|off|on NAME]."""
     word, name = first_word(argument)
-    servers = _servers(repl.session)
+    servers = repl.session.extensions.servers
     if not word:
         _list(repl, servers)
         return
@@ -61,13 +60,8 @@ async def mcp(repl: Repl, argument: str) -> None:
 
 def choices(repl: Repl) -> Iterable[str]:
     """Return what completes /mcp."""
-    for name in _servers(repl.session).servers:
+    for name in repl.session.extensions.servers.servers:
         yield from (f"{action} {name}" for action in ACTIONS)
-
-
-def _servers(session: LiveSession) -> McpServers:
-    assert session.servers is not None
-    return session.servers
 
 
 def _list(repl: Repl, servers: McpServers) -> None:
@@ -167,7 +161,7 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
         await servers.stop(server)
         return
     servers.trust(server, listing)
-    tell_of_server(repl.session, server.config.name)
+    tell_of_server(repl.session.journal, server.config.name)
     repl.read_custom_commands()
     repl.display.say(
         Phrase(

@@ -36,14 +36,14 @@ async def skills(repl: Repl, argument: str) -> None:
     action = one_of(word, ACTIONS)
     if not name:
         raise UsageError("Specify a skill: /skills {action} NAME", action=action)
-    one = repl.session.skills.named(name)
+    one = repl.session.extensions.skills.named(name)
     if action == "show":
         body = clean(one.skill.body).splitlines() if one.skill is not None else []
         repl.display.write(_lines([*described(one), "", *body]))
     elif action == "trust":
         await _trust(repl, one)
     else:
-        repl.session.skills.sources.switch(name, on=action == "on")
+        repl.session.extensions.skills.sources.switch(name, on=action == "on")
         _offer(repl)
         on = Phrase("Skill {name} is on.", {"name": name})
         off = Phrase("Skill {name} is off, in every folder.", {"name": name})
@@ -52,12 +52,12 @@ async def skills(repl: Repl, argument: str) -> None:
 
 def choices(repl: Repl) -> Iterable[str]:
     """Return what completes /skills."""
-    for one in repl.session.skills.found:
+    for one in repl.session.extensions.skills.found:
         yield from (f"{action} {one.name}" for action in ACTIONS)
 
 
 def _list(repl: Repl) -> None:
-    service = repl.session.skills
+    service = repl.session.extensions.skills
     found = service.look()
     if not found:
         repl.display.say(
@@ -194,7 +194,7 @@ def refuse_acceptance(one: FoundSkill) -> None:
 async def _trust(repl: Repl, one: FoundSkill) -> None:
     from kogniterm.ui.screen.diffs import diff
 
-    service = repl.session.skills
+    service = repl.session.extensions.skills
     refuse_acceptance(one)
     repl.display.write(_lines(described(one)))
     for text in service.sources.finding(one).texts if one.state == "changed" else ():
@@ -223,7 +223,7 @@ async def _trust(repl: Repl, one: FoundSkill) -> None:
 def _offer(repl: Repl) -> None:
     """Offer the skills as they are now, to the model and as slash commands."""
     session = repl.session
-    session.context.offer_skills(session.skills.catalogue())
+    session.context.offer_skills(session.extensions.skills.catalogue())
     repl.read_custom_commands()
 
 

@@ -180,10 +180,10 @@ class ToolService:
     policy: PolicyService
     modes: SessionModes
     cwd: Callable[[], str]
-    unneeded: Callable[[], Collection[str]] = tuple
+    unneeded: Callable[[], Collection[str]]
     """Names the tools that there is no use for now, such as that of skills without any."""
-    hooks: Hooks = field(default_factory=Hooks)
-    servers: McpServers | None = None
+    hooks: Hooks
+    servers: McpServers
 
     def __post_init__(self) -> None:
         self.policy.plugin_of, self.policy.tool_of = self._plugin, self.find
@@ -197,8 +197,7 @@ class ToolService:
         return as_plugin(found) if found is not None else None
 
     def _of_servers(self) -> dict[str, McpTool]:
-        tools = self.servers.tools() if self.servers is not None else ()
-        return {tool.name: tool for tool in tools}
+        return {tool.name: tool for tool in self.servers.tools()}
 
     def find(self, name: str) -> Tool | None:
         """Return the tool called `name`, also one of an MCP server that is not offered directly."""

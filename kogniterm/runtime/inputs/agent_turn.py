@@ -53,7 +53,7 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
 def _require(session: LiveSession, name: str, agent: NamedAgent | None) -> None:
     if agent is None:
         raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
-    why = agent.off or session.tools.refusal(DELEGATE.name)
+    why = agent.off or session.extensions.tools.refusal(DELEGATE.name)
     if why is not None:
         raise UsageError("The sub-agent {name} cannot be used: {why}", name=name, why=why)
     if session.services.only_plans:

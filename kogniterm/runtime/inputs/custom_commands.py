@@ -21,8 +21,8 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
 from kogniterm.host.named_files import mentions
 from kogniterm.host.safe_files import resolved
-from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
+from kogniterm.runtime.inputs.command_template import Template
 from kogniterm.storage.folders import named
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -238,7 +238,7 @@ def command_input(
     custom, argument = typed_command(known, line)
     find = partial(mentions, folder=session.folder)
     taken = {*built_in, *(word for one in known for word in (one.name, one.alias))}
-    skills = [skill for skill, _description in session.skills.commands(taken)]
+    skills = [skill for skill, _description in session.extensions.skills.commands(taken)]
     names = (*(one.name for one in known), *skills)
     if custom is not None:
         return custom.given(argument, session.folder, find), names
@@ -246,7 +246,7 @@ def command_input(
     if name not in skills:
         return None, names
     argument = argument.strip()
-    text = session.skills.run_by_user(name, argument)
+    text = session.extensions.skills.run_by_user(name, argument)
     typed = f"/{name} {argument}".rstrip()
     return UserInput(text, line=typed, attachments=tuple(find(argument))), names
 

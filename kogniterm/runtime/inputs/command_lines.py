@@ -92,8 +92,9 @@ async def _offer(
     session: LiveSession, name: str, permissions: Sequence[str], count: TurnCount
 ) -> None:
     """Offer the user the permissions that a custom command names, once in a session."""
+    asker, declined = session.extensions.asker, session.extensions.declined
     planning = session.services.only_plans or session.modes.in_plan_mode
-    if not permissions or planning or session.asker.ask_now is None or name in session.declined:
+    if not permissions or planning or asker.ask_now is None or name in declined:
         return
     named = not_granted(
         named_permissions(permissions, str(resolved(Path(session.folder)))),
@@ -106,14 +107,12 @@ async def _offer(
         {"name": name},
     )
     with count.waiting():
-        reply = await session.asker.ask(
-            (asks, *(one.offer.label for one in named)), (GRANT, DECLINE)
-        )
+        reply = await asker.ask((asks, *(one.offer.label for one in named)), (GRANT, DECLINE))
     if reply != str(GRANT):
-        session.declined.add(name)
+        declined.add(name)
         return
     for one in named:
-        session.grant(one.report, one.offer)
+        session.policy.grant(one.report, one.offer, session.executor.cwd)
 
 
 def _use_model_again(session: LiveSession) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.command_template import Format, Template
+from kogniterm.runtime.inputs.command_template import Format, Template
 
 HOSTILE = """a b $(touch x) `touch x` "q" 'r' ;touch x|& > x \\ !`touch x` @{x} $1 {{args}}"""
 

@@ -33,12 +33,12 @@ def called(
     what is almost the name of a custom command or a skill.
     """
     if given.text.startswith("@"):
-        from kogniterm.runtime.extensions.agent_turn import addressed
+        from kogniterm.runtime.inputs.agent_turn import addressed
 
         return addressed(given, session.context.agents.named)
     if not is_slash_command(given.text):
         return given
-    from kogniterm.runtime.extensions.custom_commands import command_input
+    from kogniterm.runtime.inputs.custom_commands import command_input
     from kogniterm.text.spelling import meant
 
     built_in = own_commands()

@@ -1,0 +1,151 @@
+"""The steps between an input and its turn, in their order; docs/architecture.md prints them.
+
+The order is a promise: hooks see an input before anything of it is stored, and a request to forget
+is carried out before memory is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kogniterm import logs, prompts
+from kogniterm.errors import EXIT_REFUSED
+from kogniterm.models.catalog import PRICES_DATE
+from kogniterm.runtime.budgets import unknown_price
+from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
+from kogniterm.runtime.inputs.agent_turn import run_agent
+from kogniterm.runtime.inputs.command_lines import run_custom_command
+from kogniterm.runtime.session import InputStep, LiveSession
+from kogniterm.runtime.turn_ports import TurnIO
+from kogniterm.types import Answer, Usage, UserInput, events
+
+log = logging.getLogger(__name__)
+
+
+async def require_planning(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    if session.services.only_plans or session.modes.in_plan_mode:
+        session.require_planning()
+
+
+async def watch_events(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    logs.SESSION.set(session.id)
+    if log.isEnabledFor(logging.DEBUG):
+        from kogniterm.runtime.turn_log import logging_sink
+
+        io.sink = logging_sink(io.sink)
+    if session.extensions.telemetry is not None:
+        io.sink = session.extensions.telemetry.watching(io.sink)
+
+
+async def warn_of_unknown_price(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    budget = session.services.budget
+    limited = (budget.limits.dollars, budget.session.dollars) != (None, None)
+    if limited and budget.price(Usage(), "") is None:
+        io.sink(events.Notice(unknown_price(session.model.name, PRICES_DATE), "warning"))
+
+
+async def use_prompts(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    prompts.use(session.extensions.prompts)
+
+
+async def connect_user(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    asker, servers = session.extensions.asker, session.extensions.servers
+    asker.ask_now, asker.park, session.journal.given.ask = io.ask, io.park, io.ask_secret
+    servers.attendant = ServerQuestions(asker) if io.ask is not None else None
+    servers.progress = lambda tool, text: io.sink(events.ActionProgress(tool, text))
+
+
+async def run_start_hooks(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    await session.extensions.hooks.begin(io.sink, resumed=bool(session.state.turn))
+
+
+async def run_input_hooks(session: LiveSession, given: UserInput, io: TurnIO) -> Answer | None:
+    why = await session.extensions.hooks.input_given(given, io.sink)
+    if why is None:
+        return None
+    refused = Answer("", "refused", EXIT_REFUSED, why, refused_by="hook")
+    return _answer_without_model(session, io, lambda: refused)
+
+
+async def forget(session: LiveSession, given: UserInput, io: TurnIO) -> Answer | None:
+    request = session.forgetting.requested_in(given)
+    if request is None:
+        return None
+    choice = await session.forgetting.decide(request)
+    return _answer_without_model(
+        session, io, lambda: session.forgetting.answer(request, choice, io.sink)
+    )
+
+
+async def set_preferences(session: LiveSession, given: UserInput, io: TurnIO) -> Answer | None:
+    """Set what an input of preferences alone says, for a model that only writes commands."""
+    memory = session.memory
+    if memory is None or not session.model.one_command or not memory.only_prefers(given):
+        return None
+    news = memory.set_preferences(given)
+
+    def tell() -> Answer:
+        for one in news:
+            io.sink(events.Notice(one))
+        return Answer("")
+
+    return _answer_without_model(session, io, tell) if news else None
+
+
+async def close_unused_models(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    await session.open_model.close(but=session.modes.model)
+    session.context.agents.models.clear()
+
+
+async def offer_skills(session: LiveSession, given: UserInput, io: TurnIO) -> None:
+    session.context.offer_skills(session.extensions.skills.catalogue())
+
+
+async def read_resources(session: LiveSession, given: UserInput, io: TurnIO) -> None:
+    session.context.resources = await session.extensions.servers.read_named(given.text)
+
+
+async def run_other_turn(
+    session: LiveSession, given: UserInput | None, io: TurnIO
+) -> Answer | None:
+    """Run the turn of a sub-agent or a custom command, or continue that of a recipe."""
+    user_input = given or session.state.open_input
+    if user_input is None or not user_input.beyond_model:
+        return None
+    if given is None and user_input.source == "recipe":
+        from kogniterm.runtime.operations.run_recipe import continue_in_session
+
+        return await continue_in_session(session, io)
+    return await (run_agent if user_input.agent else run_custom_command)(session, given, io)
+
+
+def _answer_without_model(session: LiveSession, io: TurnIO, answer: Callable[[], Answer]) -> Answer:
+    """Answer an input of which nothing is journaled, and for which no model is asked."""
+    state = session.state
+    io.sink(events.TurnStarted(session.id, state.turn, session.model.name, session.executor.cwd))
+    given = answer()
+    io.sink(events.TurnEnded(given))
+    return given
+
+
+INPUT_STEPS = (
+    InputStep("require a model that can plan", require_planning, stops="all that follows"),
+    InputStep("let log and telemetry watch", watch_events),
+    InputStep("warn of an unknown price", warn_of_unknown_price),
+    InputStep("use the session's prompts", use_prompts),
+    InputStep("connect the user", connect_user),
+    InputStep("run start hooks", run_start_hooks),
+    InputStep("run input hooks", run_input_hooks, "input",
+              answers="a refusal", stops="all that stores it"),
+    InputStep("forget", forget, "new turn",
+              answers="the proof", stops="recall and the model"),
+    InputStep("set preferences alone", set_preferences, "new turn",
+              answers="nothing more", stops="a one-command model"),
+    InputStep("close unused models", close_unused_models),
+    InputStep("offer skills", offer_skills, "new turn"),
+    InputStep("read named resources", read_resources, "input"),
+    InputStep("run other turns", run_other_turn,
+              answers="as a sub-agent, custom command or recipe", stops="the plain turn"),
+)  # fmt: skip
+"""The steps in their order; each may use what those before it have done."""

@@ -1,0 +1,1 @@
+"""Inputs that are more than words for the model: sub-agents and custom commands."""
