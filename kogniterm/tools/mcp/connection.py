@@ -233,7 +233,7 @@ class Connection:
         )
 
     async def _listed(
-        self, page: Callable[[str | None], Awaitable[Any]], name: str, valid: list[float]
+        self, page: Callable[[str | None], Coroutine[Any, Any, Any]], name: str, valid: list[float]
     ) -> tuple[Any, ...]:
         found: list[Any] = []
         cursor: str | None = None
@@ -292,6 +292,7 @@ class Connection:
     async def _watched(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
         """Return what `call` returns, and end it with the connection. Raises `McpError`."""
         from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
         from pydantic import ValidationError
 
         holder, name = self._holder, self.config.name
@@ -304,8 +305,8 @@ class Connection:
             return asked.result()
         except MCPError as error:
             failure = failure_of(error, name, called=called)
-            if isinstance(failure, McpCallLostError) or not isinstance(failure, McpRefusedError):
-                self._leave_if_closed(error)
+            if error.code == CONNECTION_CLOSED and not isinstance(failure, McpRefusedError):
+                self._leave.set()  # the next use opens it anew
             if isinstance(failure, McpCallLostError) and (why := self._why_ended()):
                 failure = lost(name, why)
             raise failure from error
@@ -320,22 +321,11 @@ class Connection:
                 asked.cancel()
                 await asyncio.wait({asked})
 
-    def _leave_if_closed(self, error: Any) -> None:
-        """Let the connection be opened anew after an error that says that it is closed."""
-        from mcp_types import CONNECTION_CLOSED
-
-        if error.code == CONNECTION_CLOSED:
-            self._leave.set()
-
-    async def _bounded(self, asked: Awaitable[T], seconds: float) -> T:
+    async def _bounded(self, asked: Coroutine[Any, Any, T], seconds: float) -> T:
         """Return an answer that changes nothing. Raises `McpError`."""
-
-        async def waited() -> T:
-            return await asked
-
         try:
             async with asyncio.timeout(seconds):
-                return await self._watched(waited())
+                return await self._watched(asked)
         except TimeoutError:
             raise McpError(
                 "The MCP server {server} did not answer within {seconds:.0f} s.",
@@ -344,10 +334,9 @@ class Connection:
             ) from None
 
     def _connected(self) -> Client:
-        client = self._client
-        if client is None:
+        if self._client is None:
             raise self._broken()
-        return client
+        return self._client
 
     def _broken(self, *, called: bool = False) -> McpError:
         self._leave.set()

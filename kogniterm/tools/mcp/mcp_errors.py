@@ -14,9 +14,6 @@ Nothing of the SDK is imported here before an error of it has to be read.
 
 from __future__ import annotations
 
-import secrets
-from functools import cache
-
 from kogniterm.errors import ToolError
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
@@ -76,8 +73,8 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
     from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 
     error = first_error(error)
-    if isinstance(error, MCPError):
-        error = _unsealed(error.data) or error
+    if isinstance(error, MCPError) and isinstance(error.data, McpError):
+        error = error.data  # put there by our transport: what a server sends is plain JSON
     if isinstance(error, McpError):
         if called and error.method not in ("", CALL):
             return lost(server, str(error))
@@ -102,42 +99,7 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
     )
 
 
-def sealed(error: McpError) -> dict[str, object]:
-    """Return `error` as an error of JSON-RPC, for `failure_of`; no server can make one."""
-    values = {
-        name: value if isinstance(value, int | float) else str(value)
-        for name, value in error.text.values.items()
-    }
-    content = [_seal(), type(error).__name__, error.method, error.text.template, values]
-    return {"code": -32603, "message": str(error), "data": content}
-
-
-def _unsealed(data: object) -> McpError | None:
-    if not isinstance(data, list) or data[:1] != [_seal()]:
-        return None
-    kind, method, template, values = data[1:]
-    error: McpError = next(one for one in _SEALED if one.__name__ == kind)(template, **values)
-    error.method = method
-    return error
-
-
-@cache
-def _seal() -> str:
-    """Return the secret of this process by which it knows its own errors among those of servers."""
-    return secrets.token_hex()
-
-
 _CLOSED = ("Connection closed", "SSE stream")
-_SEALED = (
-    McpError,
-    McpUnreachableError,
-    McpRefusedError,
-    McpSessionEndedError,
-    McpStaleToolsError,
-    McpSignInNeededError,
-    McpSignInFailedError,
-    McpCallLostError,
-)
 
 
 def first_error(error: BaseException) -> BaseException:

@@ -4,10 +4,10 @@
 user; without one it uses and renews what is stored, and else raises `McpSignInNeededError` before
 anything is registered.
 
-The SDK loses three things between processes, which are stored here: when the token expires, where
-it is renewed, and which authorization server issued it. It also holds its lock while a request
-runs, so that a long call would block its own cancellation; so each request gets a flow of its own,
-which only renews or signs in.
+The SDK forgets between processes when the token expires and where it is renewed, and asks the user
+again instead of renewing a token that a server forgot; so both are stored here. It also holds its
+lock while a request runs, so that a long call would block its own cancellation; so its flow runs
+only beside the requests, to renew or to sign in.
 
 Importing this module loads the SDK: import it where a server is contacted.
 """
@@ -17,10 +17,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Literal, NamedTuple, Protocol
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from httpx2 import Request, Response
@@ -37,7 +37,12 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from kogniterm.tools.mcp.http_transport import is_loopback, open_http
+from kogniterm.tools.mcp.bounded_transport import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    BoundedTransport,
+)
+from kogniterm.tools.mcp.http_transport import open_http
 from kogniterm.tools.mcp.mcp_errors import (
     McpError,
     McpSignInFailedError,
@@ -46,49 +51,23 @@ from kogniterm.tools.mcp.mcp_errors import (
     shown,
     sign_in_needed,
 )
+from kogniterm.tools.mcp.remote_address import host_of, may_open
 from kogniterm.tools.mcp.server_config import OAuthConfig, ServerConfig
+from kogniterm.tools.mcp.sign_in_front import (
+    RETURN_PATH,
+    BrowserReturn,
+    SignInFront,
+    SignInRequest,
+)
 from kogniterm.tools.mcp.token_files import TokenFile
 
 SIGN_IN_SECONDS = 600.0
 """Time that a sign-in waits for the browser of the user."""
 _EARLY = 30.0
 """Seconds before a token expires at which it is renewed."""
-_MAX_REQUEST = 16 * 1024
-"""Bytes of the request with which the browser returns."""
-_PATH = "/callback"
-
-
-class SignInRequest(NamedTuple):
-    """A sign-in that the user is asked about; `address` is opened in the browser.
-
-    `host` is the one that will ask for a password, and `scopes` what it is asked to permit.
-    """
-
-    server: str
-    server_host: str
-    host: str
-    scopes: tuple[str, ...]
-    address: str
-
-
-class SignInFront(Protocol):
-    """The user of a sign-in."""
-
-    async def agree(self, request: SignInRequest) -> bool:
-        """Ask whether to sign in. Nothing was opened yet."""
-
-    async def visit(self, request: SignInRequest) -> None:
-        """Show the address, and open it in the user's browser if there is one."""
-
-    async def pasted(self, *, again: bool) -> str:
-        """Return what the user pasted: the address where the browser ended.
-
-        `again` says that the last one was not such an address. Waits for ever where nothing can be
-        pasted.
-        """
-
-    def page(self, *, done: bool) -> str:
-        """Return the sentence that the browser shows in the end."""
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
+"""A scope of RFC 6749, of a length that can be shown."""
+_MOST_SCOPES = 20
 
 
 class SignIn(httpx2.Auth):
@@ -102,40 +81,32 @@ class SignIn(httpx2.Auth):
         settings: OAuthConfig | None = None,
         front: SignInFront | None = None,
         *,
+        insecure: bool = False,
         seconds: float = SIGN_IN_SECONDS,
     ) -> None:
         self.agreed = False
-        self.server = server
-        self.url = url
-        self.file = file
+        self.server, self.url, self.file = server, url, file
         self.settings = settings or OAuthConfig()
-        self.front = front
-        self.seconds = seconds
+        self.front, self.insecure, self.seconds = front, insecure, seconds
         self._renewing = asyncio.Lock()
 
     async def async_auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         """Sign `request`; renew the token before or after it, and sign in if that is not enough."""
-        response, rejected = self._wanted_before(request), ""
-        while response is None or rejected:
-            async with aclosing(self._renewed(request, rejected)) as steps:
-                async for step in steps:
-                    step.response = yield step.request
-            token = _Flow(self).token
-            if rejected and token in ("", rejected):
-                break
-            if token:
-                request.headers["Authorization"] = f"Bearer {token}"
-            response = yield request
-            # Another process may have renewed the token, or the server forgot it too early.
-            rejected = token if response.status_code == 401 and not rejected else ""
-        assert response is not None
+        response = self._wanted_before(request)
+        if response is None:
+            token = await self._token(request)
+            response = yield _signed(request, token)
+            if response.status_code == 401 and token:
+                # Another process may have renewed the token, or the server forgot it too early.
+                newer = await self._token(request, rejected=token)
+                if newer not in ("", token):
+                    response = yield _signed(request, newer)
         if response.status_code != 401 and not _wants_more(response):
             return
         if self.front is None:
             raise self._unattended(response)
-        async with aclosing(self._signed_in(request, response, self.front)) as steps:
-            async for step in steps:
-                step.response = yield step.request
+        await self._sign_in(request, response, self.front)
+        yield request
 
     def _wanted_before(self, request: Request) -> Response | None:
         """Return the refusal of an earlier request that wanted more permissions, once for a user.
@@ -145,7 +116,8 @@ class SignIn(httpx2.Auth):
         wanted = " ".join(_Kept.read(self.file).wanted)
         if self.front is None or self.agreed or not wanted:
             return None
-        return _refusal(403, f'error="insufficient_scope", scope="{wanted}"', request)
+        asked = f'Bearer error="insufficient_scope", scope="{wanted}"'
+        return Response(403, headers={"WWW-Authenticate": asked}, request=request)
 
     def _unattended(self, response: Response) -> McpError:
         """Return the error of a request that needs a user; keep the permissions that it wants."""
@@ -159,80 +131,90 @@ class SignIn(httpx2.Auth):
             kept.write(self.file)
         return more_needed(self.server, " ".join(scopes))
 
-    async def _renewed(self, request: Request, rejected: str) -> AsyncGenerator[_Step, None]:
-        """Renew the token, unless another task or process did; yield the requests for it.
+    async def _token(self, request: Request, rejected: str = "") -> str:
+        """Return a token to sign `request` with, renewed if it has to be; "" if there is none.
 
         `rejected` is a token that the server did not take although it is still valid.
         """
-        if not _Flow(self).is_old(rejected):
+        flow = _Flow(self)
+        if flow.is_old(rejected):
+            async with self._renewing, self.file.locked():
+                flow = _Flow(self)  # another task or process may have renewed it
+                if flow.is_old(rejected):
+                    await self._renew(flow, request)
+        return flow.token
+
+    async def _renew(self, flow: _Flow, request: Request) -> None:
+        flow.context.token_expiry_time = 1.0
+        answer = await self._run(flow, request)
+        if flow.token:
             return
-        async with self._renewing, self.file.locked():
-            flow = _Flow(self)
-            if not flow.is_old(rejected):
-                return
-            flow.context.token_expiry_time = 1.0
-            async with aclosing(flow.provider.async_auth_flow(request)) as flowing:
-                outgoing = await anext(flowing)
-                while outgoing is not request:
-                    step = _Step(outgoing)
-                    yield step
-                    outgoing = await flowing.asend(step.answer)
-            if flow.token:
-                return
-            if step.answer.status_code not in (400, 401):
-                raise McpSignInFailedError(
-                    "The sign-in to the MCP server {server} could not be renewed: {host} gave no "
-                    "usable answer (HTTP status {status}). Try again later, or run: "
-                    "kogniterm mcp login {server}",
-                    server=self.server,
-                    host=_host(str(step.request.url)),
-                    status=step.answer.status_code,
-                )
-            # The sign-in has ended; what was registered is still good for the next one.
-            flow.store()
+        if answer.status_code not in (400, 401):
+            raise McpSignInFailedError(
+                "The sign-in to the MCP server {server} could not be renewed: {host} gave no "
+                "usable answer (HTTP status {status}). Try again later, or run: "
+                "kogniterm mcp login {server}",
+                server=self.server,
+                host=host_of(str(answer.request.url)),
+                status=answer.status_code,
+            )
+        # The sign-in has ended; what was registered is still good for the next one.
+        flow.store()
 
-    async def _signed_in(
-        self, request: Request, response: Response, front: SignInFront
-    ) -> AsyncGenerator[_Step, None]:
-        """Sign in because of `response`; yield the requests for it, and `request` at the end."""
-        port = self.settings.callback_port or _port_of(_Flow(self).context.client_info)
-        fixed = self.settings.callback_port > 0
-        async with _Return(port, front, self.server, fixed=fixed) as listener:
+    async def _sign_in(self, request: Request, refusal: Response, front: SignInFront) -> None:
+        """Sign in because of `refusal`, and sign `request`."""
+        if self.settings.scopes:
+            asked = refusal.headers.get("www-authenticate", "").removeprefix("Bearer ")
+            scopes = " ".join(self.settings.scopes)
+            refusal.headers["www-authenticate"] = f'Bearer scope="{scopes}", {asked}'
+        fixed = self.settings.callback_port
+        port = fixed or _port_of(_Flow(self).context.client_info)
+        async with BrowserReturn(port, front, self.server, fixed=fixed > 0) as listener:
             flow = _Flow(self, front, listener)
-            async with aclosing(flow.provider.async_auth_flow(request)) as flowing:
-                await anext(flowing)
-                try:
-                    outgoing = await flowing.asend(_asking(response, self.settings.scopes))
-                    while True:
-                        step = _Step(outgoing)
-                        yield step
-                        outgoing = await flowing.asend(step.answer)
-                except StopAsyncIteration:
-                    return
-                except OAuthFlowError as error:
-                    if not flow.returned or isinstance(error, OAuthTokenError):
-                        raise
-                    # The SDK's words contain the values, which are secrets of this sign-in.
-                    raise McpSignInFailedError(
-                        "The answer of the browser does not belong to this sign-in to {server}, so "
-                        "it was not used; run again: kogniterm mcp login {server}",
-                        server=self.server,
-                    ) from error
+            try:
+                await self._run(flow, request, refusal)
+            except OAuthFlowError as error:
+                if not flow.returned or isinstance(error, OAuthTokenError):
+                    raise
+                # The SDK's words contain the values, which are secrets of this sign-in.
+                raise McpSignInFailedError(
+                    "The answer of the browser does not belong to this sign-in to {server}, so "
+                    "it was not used; run again: kogniterm mcp login {server}",
+                    server=self.server,
+                ) from error
+
+    async def _run(
+        self, flow: _Flow, request: Request, refusal: Response | None = None
+    ) -> Response:
+        """Run the SDK's flow up to `request`, after its `refusal` if there is one.
+
+        Returns the answer to the last request of the flow.
+        """
+        client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            trust_env=False,
+            transport=BoundedTransport(httpx2.URL(self.url), insecure=self.insecure),
+        )
+        async with client, aclosing(flow.async_auth_flow(request)) as steps:
+            outgoing = await anext(steps)
+            if refusal is not None:
+                outgoing = await steps.asend(refusal)
+            while outgoing is not request:
+                answer = await client.send(outgoing)
+                outgoing = await steps.asend(answer)
+            return answer
 
 
-class _Flow:
-    """One flow of the SDK: its storage and its handlers, with what is stored now."""
+class _Flow(OAuthClientProvider):
+    """The SDK's flow, with its storage, its handlers, and what is stored now."""
 
     def __init__(
-        self, owner: SignIn, front: SignInFront | None = None, listener: _Return | None = None
+        self, owner: SignIn, front: SignInFront | None = None, listener: BrowserReturn | None = None
     ) -> None:
+        self._owner, self._front, self._listener = owner, front, listener
         self.returned = False
-        self._owner = owner
-        self._front = front
-        self._listener = listener
-        settings, kept = owner.settings, _Kept.read(owner.file)
-        address = listener.address if listener is not None else f"http://127.0.0.1{_PATH}"
-        self.provider = OAuthClientProvider(
+        address = listener.address if listener is not None else f"http://127.0.0.1{RETURN_PATH}"
+        super().__init__(
             owner.url,
             OAuthClientMetadata(
                 client_name="KogniTerm",
@@ -243,24 +225,24 @@ class _Flow:
             redirect_handler=self._visit,
             callback_handler=self._returned,
         )
-        context = self.context = self.provider.context
+        kept, context = _Kept.read(owner.file), self.context
         context.current_tokens, context.oauth_metadata = kept.tokens, kept.authorization
         # A sign-in renews nothing: it begins with the answer that asked for it.
         context.token_expiry_time = kept.expires if listener is None else None
         context.protected_resource_metadata = kept.resource
         if kept.resource is not None:
             context.auth_server_url = str(kept.resource.authorization_servers[0])
-        client = kept.client
+        client, settings = kept.client, owner.settings
         if settings.client_id:
-            client = OAuthClientInformationFull(
+            context.client_info = OAuthClientInformationFull(
                 client_id=settings.client_id,
                 client_secret=settings.client_secret or None,
                 issuer=client.issuer if client is not None else None,
             )
-        elif listener is not None and client is not None:
-            known = [str(one) for one in client.redirect_uris or ()]
-            client = client if address in known else None
-        context.client_info = client
+        elif client is not None and (
+            listener is None or address in map(str, client.redirect_uris or ())
+        ):
+            context.client_info = client
         self._choose_authentication()
 
     @property
@@ -292,7 +274,7 @@ class _Flow:
                 "{server} now signs in at {host}, where the clientId of your configuration was not "
                 "registered. If that is right, run: kogniterm mcp logout {server}",
                 server=self._owner.server,
-                host=_host(self.context.auth_server_url or self._owner.url),
+                host=host_of(self.context.auth_server_url or self._owner.url),
             )
         self.context.client_info = client_info
         self.store()
@@ -305,7 +287,7 @@ class _Flow:
             metadata = context.oauth_metadata
             issuer = str(metadata.issuer) if metadata else None
             client = client.model_copy(update={"client_secret": None, "issuer": issuer})
-        kept = _Kept(
+        _Kept(
             name=self._owner.server,
             tokens=context.current_tokens,
             wanted=[] if self.returned else _Kept.read(file).wanted,
@@ -313,8 +295,7 @@ class _Flow:
             client=client,
             authorization=context.oauth_metadata,
             resource=context.protected_resource_metadata,
-        )
-        kept.write(file)
+        ).write(file)
 
     def _choose_authentication(self) -> None:
         """Choose how a client registered by hand proves itself, as its server supports it."""
@@ -331,7 +312,7 @@ class _Flow:
         owner, front = self._owner, self._front
         assert front is not None
         self._choose_authentication()
-        if not _may_open(address, owner.url):
+        if not may_open(address, owner.url):
             raise McpSignInFailedError(
                 "The MCP server {server} asks to open {address}, which is not a web page over "
                 "https; it was not opened.",
@@ -340,7 +321,11 @@ class _Flow:
             )
         scopes = parse_qs(urlsplit(address).query).get("scope", ())
         request = SignInRequest(
-            owner.server, _host(owner.url), _host(address), tuple(" ".join(scopes).split()), address
+            owner.server,
+            host_of(owner.url),
+            host_of(address),
+            tuple(" ".join(scopes).split()),
+            address,
         )
         if not await front.agree(request):
             raise McpSignInFailedError(
@@ -377,7 +362,7 @@ async def sign_in(
     from mcp import Client
 
     before = bool(file.read().get("tokens"))
-    auth = SignIn(config.name, config.url, file, config.oauth, front)
+    auth = SignIn(config.name, config.url, file, config.oauth, front, insecure=config.insecure)
     streams = open_http(
         config.url,
         server=config.name,
@@ -419,146 +404,16 @@ class _Kept(BaseModel):
         file.write(self.model_dump(mode="json", exclude_none=True))
 
 
-class _Step:
-    """A request of a flow, and the answer to it."""
-
-    def __init__(self, request: Request, response: Response | None = None) -> None:
-        self.request, self.response = request, response
-
-    @property
-    def answer(self) -> Response:
-        assert self.response is not None
-        return self.response
-
-
-class _Return:
-    """The address on this machine to which the browser returns, for one sign-in."""
-
-    def __init__(self, port: int, front: SignInFront, server: str, *, fixed: bool) -> None:
-        self._port = port
-        self._fixed = fixed
-        self._front = front
-        self._name = server
-        self.address = ""
-        self.result: asyncio.Future[AuthorizationCodeResult] = (
-            asyncio.get_running_loop().create_future()
-        )
-
-    async def __aenter__(self) -> _Return:
-        try:
-            self._server = await self._listen(self._port)
-        except OSError as error:
-            if self._fixed:
-                raise McpSignInFailedError(
-                    "Port {port}, the callbackPort of the MCP server {server}, is in use; end the "
-                    "program that uses it.",
-                    port=self._port,
-                    server=self._name,
-                ) from error
-            # The port of the last sign-in is in use; the client is registered again for another.
-            self._server = await self._listen(0)
-        self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}{_PATH}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        if self.result.done() and not self.result.cancelled():
-            self.result.exception()  # seen: an unused one is no bug
-
-    async def _listen(self, port: int) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_MAX_REQUEST)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(10):
-                head = await reader.readuntil(b"\r\n\r\n")
-            method, target, *_ = f"{head.decode('latin-1')}  ".split(" ")
-            status, text = "404 Not Found", ""
-            if method == "GET" and urlsplit(target).path == _PATH and not self.result.done():
-                done = self._take(target)
-                status = "200 OK" if done else "400 Bad Request"
-                text = self._front.page(done=done)
-            body = text.encode()
-            writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(body)}\r\nReferrer-Policy: no-referrer\r\n"
-                "Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode()
-                + body
-            )
-            await writer.drain()
-        except (
-            OSError, ValueError, TimeoutError, asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-        ):  # fmt: skip
-            pass
-        finally:
-            writer.close()
-
-    async def take_pasted(self) -> None:
-        """Take the answer in an address that the user pasted."""
-        again = False
-        while not self._take((await self._front.pasted(again=again)).strip()):
-            again = True
-
-    def _take(self, address: str) -> bool:
-        """Take the answer in the address to which a sign-in led; the first one counts."""
-        try:
-            found = dict(parse_qsl(urlsplit(address).query, max_num_fields=50))
-        except ValueError:
-            return False
-        if "state" not in found or self.result.done():
-            return False
-        if "error" in found:
-            self.result.set_exception(
-                McpSignInFailedError(
-                    "Signing in to the MCP server {server} failed: {why}.",
-                    server=self._name,
-                    why=shown(found.get("error_description") or found["error"]),
-                )
-            )
-            return False
-        if "code" not in found:
-            return False
-        self.result.set_result(
-            AuthorizationCodeResult(code=found["code"], state=found["state"], iss=found.get("iss"))
-        )
-        return True
-
-
-def _may_open(address: str, server_url: str) -> bool:
-    """Return whether a browser may open `address`: a web page, over https unless it is local."""
-    try:
-        url = httpx2.URL(address)
-    except httpx2.InvalidURL:
-        return False
-    if not address.isascii() or not address.isprintable() or " " in address or url.userinfo:
-        return False
-    local = is_loopback(url.host) and is_loopback(httpx2.URL(server_url).host)
-    return bool(url.host) and (url.scheme == "https" or (url.scheme == "http" and local))
-
-
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
-"""A scope of RFC 6749, of a length that can be shown."""
-_MOST_SCOPES = 20
-
-
 def _wants_more(response: Response) -> bool:
     """Return whether the server asks for scopes that the token does not have."""
     reason = extract_field_from_www_auth(response, "error")
     return response.status_code == 403 and reason == "insufficient_scope"
 
 
-def _asking(response: Response, scopes: Sequence[str]) -> Response:
-    """Return `response`, asking for `scopes` if there are any in place of its own."""
-    if not scopes:
-        return response
-    asked = response.headers.get("www-authenticate", "").removeprefix("Bearer ")
-    asked = f'scope="{" ".join(scopes)}", {asked}'
-    return _refusal(response.status_code, asked, response.request)
-
-
-def _refusal(status: int, asked: str, request: Request) -> Response:
-    return Response(status, headers={"WWW-Authenticate": f"Bearer {asked}"}, request=request)
+def _signed(request: Request, token: str) -> Request:
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+    return request
 
 
 def _port_of(client: OAuthClientInformationFull | None) -> int:
@@ -567,9 +422,3 @@ def _port_of(client: OAuthClientInformationFull | None) -> int:
         if address.host == "127.0.0.1" and address.port:
             return address.port
     return 0
-
-
-def _host(address: str) -> str:
-    """Return the host of `address`, with its port if it names one."""
-    url = httpx2.URL(address)
-    return f"{url.host}:{url.port}" if url.port else url.host

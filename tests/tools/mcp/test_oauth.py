@@ -22,8 +22,9 @@ from mcp import Client
 from kogniterm.errors import ToolError
 from kogniterm.tools.mcp.http_transport import open_http
 from kogniterm.tools.mcp.mcp_errors import McpSignInFailedError, McpSignInNeededError, failure_of
-from kogniterm.tools.mcp.oauth import SignIn, SignInRequest, sign_in
+from kogniterm.tools.mcp.oauth import SignIn, sign_in
 from kogniterm.tools.mcp.server_config import OAuthConfig, ServerConfig
+from kogniterm.tools.mcp.sign_in_front import SignInRequest
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
 from tests.support.mcp_peers import AuthorizationServer, BadServer, start_peer
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
-    from kogniterm.tools.mcp.oauth import SignInRequest
     from kogniterm.tools.mcp.server_values import Listing
+    from kogniterm.tools.mcp.sign_in_front import SignInRequest
 
 T = TypeVar("T")
 

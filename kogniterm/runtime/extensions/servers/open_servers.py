@@ -62,7 +62,7 @@ def open_remote(tokens: Path) -> OpenRemote:
         signed = None
         if not any(name.lower() == "authorization" for name in config.headers):
             file = TokenFiles(tokens).of(config.url)
-            signed = SignIn(config.name, config.url, file, config.oauth)
+            signed = SignIn(config.name, config.url, file, config.oauth, insecure=config.insecure)
         opened = open_http(
             config.url,
             server=config.name,

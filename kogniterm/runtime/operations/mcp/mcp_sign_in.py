@@ -15,7 +15,7 @@ from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.tools.mcp.oauth import SignInFront
+    from kogniterm.tools.mcp.sign_in_front import SignInFront
 
 
 def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
