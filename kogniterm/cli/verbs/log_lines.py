@@ -61,6 +61,7 @@ def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> 
         note = _("There are no lines in {file}.").format(file=file)
         return Report(kept, kept, notes=() if kept else [note])
     write_lines(kept)
+    sys.stdout.flush()
     for line in _of_session(_new_lines(file, opened), wanted):
         write_lines([line])
         sys.stdout.flush()
