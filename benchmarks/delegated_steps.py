@@ -23,9 +23,10 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
-from kogniterm.tools.file_tools import FileVersions, read_file
+from kogniterm.tools.file_tools import read_file
 from kogniterm.types import NodeUpdate, Phrase
 
 
@@ -60,7 +61,8 @@ async def seconds(folder: Path, file: Path, at_once: int) -> float:
         del agent
         return None
 
-    tool = read_file(lambda: str(folder), str(folder), lambda _path: False, FileVersions())
+    outputs = OutputStore(folder / "outputs")
+    tool = read_file(lambda: str(folder), str(folder), lambda _path: False, outputs)
     context = ThinkContext(
         model=open_scripted(file, ModelOptions()),
         tools={tool.spec.name: tool},

@@ -29,6 +29,13 @@ def first_line(text: str, limit: int = 200) -> str:
     return f"{line[: limit - 2]} …" if rest or len(line) > limit else line
 
 
+def below_home(folder: str, home: str) -> str:
+    """Return `folder` with ~ in place of `home`, which may be empty."""
+    home = home.rstrip("/")
+    inside = bool(home) and f"{folder}/".startswith(f"{home}/")
+    return f"~{folder.removeprefix(home)}" if inside else folder
+
+
 def head_and_tail(text: str, limit: int) -> str:
     """Return the start and the longer end of `text`, for errors stand at the end.
 

@@ -97,7 +97,7 @@ def alive(pid: int) -> bool:
     return state is not None and state.state not in "ZX"
 
 
-def running(command: str) -> list[int]:
+def processes_executing(command: str) -> list[int]:
     """Return the processes that execute `command`, which has no quotes."""
     numbers = (int(one.name) for one in Path("/proc").glob("[0-9]*"))
     words = command.split()

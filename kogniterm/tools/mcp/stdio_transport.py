@@ -73,6 +73,9 @@ async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator
                 async for message in _messages(pipes, problem):
                     await incoming.send(message)
         problem.ended.set()
+        # What is left in the pipe would keep the end of the process from being seen.
+        while await pipes.read():
+            pass
 
     async def write() -> None:
         async with outgoing:

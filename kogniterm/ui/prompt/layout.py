@@ -28,7 +28,7 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
 from kogniterm.text.money import money
-from kogniterm.text.shorten import one_line
+from kogniterm.text.shorten import below_home, one_line
 from kogniterm.types import ApprovalMode
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
@@ -275,12 +275,10 @@ def _fitting(parts: list[Part], columns: int) -> list[Part]:
 
 def short_folder(folder: str, home: str, width: int = 30) -> str:
     """Return `folder` with ~ for home, its middle left out when it is long."""
-    if home and (folder == home or folder.startswith(home.rstrip("/") + "/")):
-        folder = "~" + folder[len(home.rstrip("/")) :]
+    folder = below_home(folder, home)
     if len(folder) <= width:
         return folder
-    pieces = folder.split("/")
-    shortened = f"…/{'/'.join(pieces[-2:])}"
+    shortened = "/".join(("…", *folder.split("/")[-2:]))
     return shortened if len(shortened) <= width else f"…{folder[-(width - 1) :]}"
 
 

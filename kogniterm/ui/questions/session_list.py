@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kogniterm.text.language import fold_case
-from kogniterm.text.shorten import one_line
+from kogniterm.text.shorten import below_home, one_line
 from kogniterm.ui.locale import _, age
 from kogniterm.ui.questions.filtered_list import GAP, FilteredList
 from kogniterm.ui.questions.question import Answered, Step
@@ -79,17 +79,12 @@ def session_rows(
         SessionRow(
             info.id,
             age(now - info.updated),
-            _short_home(one_line(info.folder), home.rstrip("/")),
+            below_home(one_line(info.folder), home),
             one_line(info.title),
             store.condition(info.id),
         )
         for info in infos[:LISTED]
     )
-
-
-def _short_home(folder: str, home: str) -> str:
-    inside = bool(home) and (folder == home or folder.startswith(f"{home}/"))
-    return f"~{folder[len(home) :]}" if inside else folder
 
 
 def row_text(row: SessionRow, columns: int, rows: Sequence[SessionRow]) -> Text:

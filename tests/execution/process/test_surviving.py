@@ -15,9 +15,9 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from tests.support.executing import PATIENCE, alive, private_folder_of, running
+from tests.support.executing import PATIENCE, alive, private_folder_of, processes_executing
 from tests.support.forge import until
-from tests.support.typing_user import running as processes
+from tests.support.typing_user import running
 
 SLEEP = "sleep 600.{number}"
 STAYING = [
@@ -40,7 +40,7 @@ def mark(tmp_path: Path) -> Iterator[str]:
     number = int.from_bytes(os.urandom(4), "big")
     sleep = SLEEP.format(number=number)
     yield sleep
-    for pid in running(sleep):
+    for pid in processes_executing(sleep):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -53,11 +53,11 @@ def parent(pid: int) -> int:
 def test_what_was_detached_on_purpose_stays(tmp_path: Path, mark: str, command: str) -> None:
     with open_executor(tmp_path, outlives="detached") as executor:
         result = executor.run(command.replace("{sleep}", mark))
-        until(lambda: running(mark))
+        until(lambda: processes_executing(mark))
         assert [job.fate for job in executor.jobs()] == ["detached"], result
         executor.close()
         left = executor.left
-    (pid,) = running(mark)
+    (pid,) = processes_executing(mark)
     assert [one.why for one in left] == ["detached"]
     assert pid in left[0].pids
     assert left[0].stays
@@ -68,18 +68,18 @@ def test_what_was_detached_on_purpose_stays(tmp_path: Path, mark: str, command: 
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4] == "0"
     assert b"kogniterm" not in Path(f"/proc/{parent(pid)}/cmdline").read_bytes()
     subprocess.run(["sh", "-c", left[0].end_with], check=True)
-    until(lambda: not running(mark))
+    until(lambda: not processes_executing(mark))
 
 
 @pytest.mark.parametrize("command", ENDED)
 def test_what_was_not_is_ended_and_named(tmp_path: Path, mark: str, command: str) -> None:
     with open_executor(tmp_path, outlives="detached") as executor:
         executor.run(command.replace("{sleep}", mark))
-        until(lambda: running(mark))
+        until(lambda: processes_executing(mark))
         assert [job.fate for job in executor.jobs()] == ["ends"]
         executor.close()
         left = executor.left
-    assert not running(mark)
+    assert not processes_executing(mark)
     assert [(one.why, one.command, one.job, one.stays) for one in left] == [
         ("background", mark, "j1", False)
     ]
@@ -93,7 +93,7 @@ def test_a_detached_command_is_named_as_it_was_given(tmp_path: Path, mark: str) 
         ThreadPoolExecutor(1) as pool,
     ):
         result = pool.submit(executor.run, command)
-        until(lambda: running(mark))
+        until(lambda: processes_executing(mark))
         executor.detach()
         assert result.result().ended == "detached"
         executor.close()
@@ -105,7 +105,7 @@ def test_a_job_disowned_by_a_later_command_stays(tmp_path: Path, mark: str) -> N
         executor.run(f"{mark} >/dev/null 2>&1 &")
         assert executor.run("disown %1; jobs").exit_code == 0
         assert [job.fate for job in executor.jobs()] == ["detached"]
-    assert running(mark)
+    assert processes_executing(mark)
 
 
 def test_a_kept_job_stays_and_its_output_has_a_place(tmp_path: Path, mark: str) -> None:
@@ -119,7 +119,7 @@ def test_a_kept_job_stays_and_its_output_has_a_place(tmp_path: Path, mark: str) 
     path = left[0].output_path
     assert path is not None
     assert "late" not in Path(path).read_text()
-    for pid in running(mark):
+    for pid in processes_executing(mark):
         os.kill(pid, signal.SIGKILL)
     until(lambda: "late" in Path(path).read_text())
     until(lambda: not private_folder_of(executor).exists())
@@ -132,7 +132,7 @@ def test_with_nothing_to_outlive_it_all_ends(tmp_path: Path, mark: str) -> None:
             executor.keep_job("j1")
         executor.close()
         left = executor.left
-    assert not running(mark)
+    assert not processes_executing(mark)
     assert [one.why for one in left] == ["asked"]
 
 
@@ -152,12 +152,12 @@ def test_a_kill_leaves_what_was_detached_and_nothing_else(tmp_path: Path, mark: 
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as host:
         assert host.stdout is not None
         private = Path(host.stdout.readline().strip())
-        until(lambda: running(mark) and running(plain))
+        until(lambda: processes_executing(mark) and processes_executing(plain))
         host.kill()
         host.wait(PATIENCE)
-    until(lambda: not running(plain))
+    until(lambda: not processes_executing(plain))
     until(lambda: not private.exists())
-    assert running(mark)
+    assert processes_executing(mark)
 
 
 DEAF = """import os, signal, sys, time
@@ -187,12 +187,14 @@ def test_a_kill_of_the_supervisor_too_leaves_nothing_else_either(tmp_path: Path,
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path) as host:
         assert host.stdout is not None
         supervisor = int(host.stdout.readline())
-        until(lambda: len(running(mark)) == 2 and len(list(tmp_path.glob("deaf-*"))) == 2)
+        until(
+            lambda: len(processes_executing(mark)) == 2 and len(list(tmp_path.glob("deaf-*"))) == 2
+        )
         os.kill(supervisor, signal.SIGKILL)
         host.kill()
         host.wait(PATIENCE)
-    until(lambda: not processes(plain))
-    assert len(running(mark)) == 2
+    until(lambda: not running(plain))
+    assert len(processes_executing(mark)) == 2
 
 
 def test_what_writes_to_its_terminal_stays_when_the_supervisor_is_ended(
@@ -204,14 +206,14 @@ def test_what_writes_to_its_terminal_stays_when_the_supervisor_is_ended(
     executor.close()
     (left,) = executor.left
     assert left.output_path is not None
-    (pid,) = running(mark)
+    (pid,) = processes_executing(mark)
     leader = parent(pid)
     supervisor = parent(leader)
     assert b"kogniterm" in Path(f"/proc/{supervisor}/cmdline").read_bytes()
     os.kill(supervisor, signal.SIGTERM)
     until(lambda: not alive(leader))
     until(lambda: not alive(supervisor))
-    assert running(mark) == [pid]
+    assert processes_executing(mark) == [pid]
 
 
 def test_nothing_of_a_sandbox_stays_however_it_was_started(tmp_path: Path, mark: str) -> None:
@@ -223,7 +225,7 @@ def test_nothing_of_a_sandbox_stays_however_it_was_started(tmp_path: Path, mark:
         with pytest.raises(ExecutionError, match="j1 cannot be kept: it runs in the sandbox"):
             executor.keep_job("j1")
         executor.close()
-    assert not running(mark)
+    assert not processes_executing(mark)
     assert [(one.why, one.command) for one in executor.left] == [("sandbox", command)]
 
 

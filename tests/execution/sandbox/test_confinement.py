@@ -21,7 +21,7 @@ from tests.support.executing import (
     KINDS,
     PATIENCE,
     outside_tmp,
-    running,
+    processes_executing,
     sandbox_round,
     timed_out,
 )
@@ -128,7 +128,7 @@ def test_timeouts_end_everything(shell: CommandExecutor) -> None:
     command = f"echo begun; trap '' TERM; sleep {LONG} & sleep {LONG}"
     result = timed_out(shell, command, lambda result: "begun" in result.text)
     assert result.text.strip() == "begun"
-    assert not running(f"sleep {LONG}")
+    assert not processes_executing(f"sleep {LONG}")
 
 
 def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> None:
@@ -136,7 +136,7 @@ def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> No
         result = executor.run(f"sleep {LONG} & echo started")
         assert result.text.strip() == "started"
         assert [job.state for job in executor.jobs()] == ["running"]
-    assert not running(f"sleep {LONG}")
+    assert not processes_executing(f"sleep {LONG}")
 
 
 @pytest.mark.parametrize(

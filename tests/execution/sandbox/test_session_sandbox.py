@@ -25,8 +25,8 @@ from tests.support.executing import (
     KINDS,
     PATIENCE,
     first_processes,
+    processes_executing,
     ran,
-    running,
     sandbox_round,
     session,
 )
@@ -319,7 +319,7 @@ def test_what_leaves_its_leader_is_ended(work: Path, kind: SandboxKind) -> None:
         assert ran(shell, "echo next").text.strip() == "next"
         for job in shell.jobs():
             shell.stop_job(job.id)
-        until(lambda: not running(f"sleep {LONG}"))
+        until(lambda: not processes_executing(f"sleep {LONG}"))
 
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
@@ -390,7 +390,7 @@ def test_a_sandbox_that_was_killed_is_built_again(work: Path, kind: SandboxKind)
             os.kill(pid, signal.SIGKILL)
         shell.wait_job(job.id, PATIENCE)
         assert ran(shell, "cat /tmp/file").text.strip() == "kept"
-        assert not running(f"sleep {LONG}")
+        assert not processes_executing(f"sleep {LONG}")
 
 
 def _is_first(process: Path) -> bool:
@@ -419,17 +419,17 @@ def test_nothing_is_left_when_the_supervisor_is_killed(work: Path, kind: Sandbox
     for victim in ("supervisor", *(("both",) if kind in OWN_PROCESSES else ())):
         with session(kind, work) as shell:
             ran(shell, f"(setsid sleep {LONG} &); trap '' HUP; sleep {LONG} &")
-            assert len(running(f"sleep {LONG}")) == 2
+            assert len(processes_executing(f"sleep {LONG}")) == 2
             (supervisor,) = {
                 state.pid for state in descendants(os.getpid()) if state.parent == os.getpid()
-            } & _above(running(f"sleep {LONG}")[0])
+            } & _above(processes_executing(f"sleep {LONG}")[0])
             if victim == "both":
                 for state in descendants(supervisor):
                     with suppress(ProcessLookupError):
-                        if state.pid not in running(f"sleep {LONG}"):
+                        if state.pid not in processes_executing(f"sleep {LONG}"):
                             os.kill(state.pid, signal.SIGKILL)
             os.kill(supervisor, signal.SIGKILL)
-            until(lambda: not running(f"sleep {LONG}"))
+            until(lambda: not processes_executing(f"sleep {LONG}"))
 
 
 # --- bounds ---

@@ -11,7 +11,7 @@ import pytest
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from kogniterm.sessions.session_database import open_store
-from tests.support.executing import running
+from tests.support.executing import processes_executing
 from tests.support.forge import until
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
@@ -62,7 +62,7 @@ def begin(terminal: PtyPeer, seconds: str) -> None:
     terminal.look()
     terminal.send("y")
     terminal.until("│ began")
-    terminal.until(lambda: bool(running(f"sleep {seconds}")))
+    terminal.until(lambda: bool(processes_executing(f"sleep {seconds}")))
 
 
 def test_a_window_closed_with_a_command_running(peer: OpenPeer, folder: Path, seconds: str) -> None:
@@ -70,7 +70,7 @@ def test_a_window_closed_with_a_command_running(peer: OpenPeer, folder: Path, se
         begin(terminal, seconds)
         terminal.hang_up()
         assert terminal.wait() == 129
-    until(lambda: not running(f"sleep {seconds}"))
+    until(lambda: not processes_executing(f"sleep {seconds}"))
     bodies = list(records(folder))
     (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
     assert outcome.status == "cancelled"
@@ -101,7 +101,7 @@ def test_a_window_closed_at_a_question_asks_it_again(
         terminal.until(asked)
         terminal.hang_up()
         assert terminal.wait() == 129
-    until(lambda: not running(f"sleep {seconds}"))
+    until(lambda: not processes_executing(f"sleep {seconds}"))
     assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnEnded)] == []
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
         terminal.until("was interrupted; continuing it")
