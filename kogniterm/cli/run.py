@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, 
 from kogniterm.cli.options import TASK, Argument, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
-from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.runtime.inputs.called_input import called
+from kogniterm.runtime.named_files import mentions
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event

@@ -26,8 +26,8 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
-from kogniterm.host.named_files import mentions, named_words
 from kogniterm.runtime.inputs.called_input import split_line
+from kogniterm.runtime.named_files import mentions, named_words
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.display import Display, follow_preferences

@@ -54,6 +54,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "acp/x.py",
         "class Sink(EventVisitor):\n    def on_job_left(self, event: ev.JobsLeft): ...\n",
     ),
+    (gates.walk_owner, "runtime/x.py", "def f(path):\n    return path.rglob('*')\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),

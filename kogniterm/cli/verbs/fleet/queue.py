@@ -289,7 +289,8 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
 
 def _cancel(call: CallOptions, tasks: list[str], batch: str | None, state: str | None) -> Report:
     from kogniterm.fleet.task_run import stop_child
-    from kogniterm.sessions.journal.ownership import held_here, this_process
+    from kogniterm.host.holder import this_process
+    from kogniterm.sessions.journal.ownership import held_here
 
     with _tasks(call) as queue:
         found = _named(queue, tasks, batch, state)
