@@ -76,10 +76,10 @@ def flushed(status: int) -> int:
 
 
 def end_on_signals() -> None:
-    """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
+    """Let INT, TERM, HUP and QUIT unwind the stack: commands are ended, the journal is closed."""
     _received.clear()
     signal.signal(signal.SIGALRM, lambda _number, frame: _unwind(frame))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         # nohup starts us with HUP ignored, and that is to stay; a shell's "&" with INT.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)

@@ -51,7 +51,8 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("inputs", "unattended"), ("session",), ("turn",), ("session_plans", "side_by_side"),
         ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
         ("services",), ("turn_end", "turn_limits"), ("turn_journal", "turn_ports", "plan_edits"),
-        ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets"), ("",),
+        ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
+         "named_files"), ("",),
     ),
 }  # fmt: skip
 """The folders of a package, and modules beside them, from top to bottom; "" are all other modules

@@ -177,9 +177,31 @@ SIZE_LOOK = 0.25
 """Seconds between two looks at the size of the user's terminal."""
 _REPLAY = 8 << 10
 
-_PRIVATE_MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
+_SWITCH = re.compile(
+    rb"\x1b(?:\[\?(?P<private>[0-9;]{1,32})(?P<set>[hl])"
+    rb"|\[(?P<keyboard>[>=<][0-9]?)[0-9;]{0,8}u"
+    rb"|\[>4(?P<keys>(?:;[0-9])?)m"
+    rb"|\[(?P<region>[0-9;]{0,9})r"
+    rb"|\[(?P<shape>[0-9]?) q"
+    rb"|\[4(?P<insert>[hl])"
+    rb"|\]8;[^;\x07\x1b]{0,64};(?P<link>[^\x07\x1b]|\x07|\x1b)"
+    rb"|\](?P<colour>(?:4|1[0-2]);[^?\x07\x1b]{1,64}(?:\x07|\x1b\\)))"
+)
+"""The switches of a terminal, by kind: its private modes, and those that `_LEFT_ON` puts back."""
+_LEFT_ON = {
+    "keyboard": b"\x1b[=0u\x1b[<9u",
+    "keys": b"\x1b[>4m",
+    "region": b"\x1b[r\x1b[999H",
+    "shape": b"\x1b[0 q",
+    "insert": b"\x1b[4l",
+    "link": b"\x1b]8;;\x1b\\",
+    "colour": b"\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\",
+}
+"""Sent only where a program has used them: not every terminal ignores what it does not know."""
+_OFF = re.compile(rb"(<.?|=0|;?0|l|\x07|\x1b)?")
 _SWITCHED_OFF = frozenset(
-    b"1 9 47 1000 1001 1002 1003 1004 1005 1006 1007 1015 1016 1047 1049 2004 2026".split()
+    b"1 5 6 9 47 69 1000 1001 1002 1003 1004 1005 1006 1007 1015 1016 1047 1049 2004 2026 2031 2048"
+    b"".split()
 )
 """Private modes that are off in a plain terminal (xterm's control sequences)."""
 _OWN_SCREENS = (b"47", b"1047", b"1049")
@@ -211,11 +233,12 @@ class DetachKeys:
 
 
 class ModeTracker:
-    """The private modes that a stream of output has switched on."""
+    """The modes that a stream of output has switched on."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.on: list[bytes] = []
+        self._others: dict[str, bytes] = {}
 
     @property
     def own_screen(self) -> bool:
@@ -227,22 +250,32 @@ class ModeTracker:
         if b"\x1b" not in data and not self._rest:
             return
         text = self._rest + data
-        for match in _PRIVATE_MODE.finditer(text):
-            for mode in match[1].split(b";"):
+        for match in _SWITCH.finditer(text):
+            kind = str(match.lastgroup)
+            if kind != "set":
+                self._others[kind] = b"" if _OFF.fullmatch(match[kind]) else match[0]
+                continue
+            for mode in match["private"].split(b";"):
                 if mode in self.on:
                     self.on.remove(mode)
-                if match[2] == b"h" and mode in _SWITCHED_OFF:
+                if match["set"] == b"h" and mode in _SWITCHED_OFF:
                     self.on.append(mode)
-        last = text.rfind(b"\x1b", max(0, len(text) - 40))
-        self._rest = text[last:] if last >= 0 and not _PRIVATE_MODE.match(text, last) else b""
+        last = text.rfind(b"\x1b", max(0, len(text) - 80))
+        self._rest = text[last:] if last >= 0 and not _SWITCH.match(text, last) else b""
 
-    def undo(self) -> bytes:
-        """Return what makes the terminal plain again."""
-        return b"".join(b"\x1b[?" + mode + b"l" for mode in reversed(self.on)) + _PLAIN
+    def undo(self, rows: int) -> bytes:
+        """Return what makes a terminal of so many rows plain again."""
+        private = b"".join(b"\x1b[?" + mode + b"l" for mode in reversed(self.on))
+        whole = b"\x1b[1;%dr" % rows
+        # Origin mode, when it ends, takes the cursor to the top, as a region does.
+        left = dict.fromkeys(["region"] * (b"6" in self.on))
+        left |= {kind: None for kind, on in self._others.items() if on not in (b"", whole)}
+        return private + b"".join(map(_LEFT_ON.__getitem__, left)) + _PLAIN
 
     def redo(self) -> bytes:
         """Return what puts a terminal into the modes that the program believes it is in."""
-        return b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
+        private = b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
+        return private + b"".join(self._others.values())
 
 
 class HandOver:
@@ -343,7 +376,7 @@ class HandOver:
         it is still the command's.
         """
         try:
-            self.show(self._modes.undo())
+            self.show(self._modes.undo(self._size[0]))
         finally:
             unread = b""
             if over and not self.hung_up:

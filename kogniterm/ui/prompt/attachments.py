@@ -73,7 +73,8 @@ def image_mentions(text: str) -> str | None:
     Terminals quote what is dropped on them in the shell's way, or give an address.
     """
     try:
-        words = shlex.split(text) if len(text.strip().splitlines()) == 1 else []
+        one_line = len(text) <= LARGE_CHARACTERS and len(text.strip().splitlines()) == 1
+        words = shlex.split(text) if one_line else []
         paths = [_path_of(word) for word in words]
     except ValueError:  # neither words of a shell nor addresses
         return None

@@ -13,11 +13,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from kogniterm.text.visible import whole
 from kogniterm.ui.screen.screen_preferences import Background, Preferences, split_osc11
 from kogniterm.ui.screen.surface import discard_output, stream_size
 
@@ -75,7 +77,7 @@ class FilteredInput(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys typed since the last call."""
-        data = self.stdin_reader.read()
+        data = whole(self.stdin_reader.read())
         self.vt100_parser.feed(self.filter.feed(data) if self.filter is not None else data)
         keys, self._buffer = self._buffer, []
         return keys
@@ -105,11 +107,22 @@ def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:
 
 
 ASK_BACKGROUND = "\x1b]11;?\x1b\\"
-LONGEST = 64
+LONGEST = 4096
 """Most characters of an answer; anything longer is other input."""
 
-_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba:0-9a-fA-F/]*\x1b?)?)?)?)?\Z")
-"""The end of data in which an answer is not all there yet."""
+_PASTE, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_SEQUENCE = re.compile(
+    rf"{re.escape(_PASTE)}.*?{re.escape(_PASTE_END)}"
+    rf"|\x1b[]P_^][^\x07\x1b]{{0,{LONGEST}}}(?:\x07|\x1b\\)"
+    r"|\x1b\[[0-?]*[ -/]*[@-Z^-~]",
+    re.DOTALL,
+)
+"""A paste, an answer in a string of its own, or a control sequence."""
+_BEGUN = re.compile(r"\x1b(?:[]P_^](?:[0-9>G][^\x07\x1b]{0,64}\x1b?)?|\[[0-?]{0,64}[ -/]?)?\Z")
+"""The end of data in which a sequence is not all there yet."""
+_KEY = re.compile(r"\x1b\[(?:27;(?P<by>\d+);)?(?P<code>\d+)(?:;(?P<with>\d+))?[u~]")
+"""A key as the extended keyboard protocols send it, which a program may have left switched on."""
+
 _TERMS = (
     "xterm", "tmux", "screen", "rxvt", "alacritty", "foot", "kitty", "wezterm", "ghostty",
     "contour", "konsole", "st-", "vte",
@@ -128,7 +141,11 @@ def worth_asking(preferences: Preferences) -> bool:
 
 
 class AnswerFilter:
-    """Takes the one answer out of what the terminal sends; everything else are keys."""
+    """Lets through only what keys and pastes send: no answer of a terminal is ever text.
+
+    What programs ask a terminal may be answered after they have ended, and modes that they left on
+    let it report on its own. The answer about the background is passed on while it is expected.
+    """
 
     def __init__(self, on_answer: Callable[[Background | None], None]) -> None:
         self.expecting = False
@@ -136,23 +153,41 @@ class AnswerFilter:
         self._held = ""
 
     def feed(self, data: str) -> str:
-        """Return the keys in `data`; what may be the beginning of the answer is held back."""
-        if not self.expecting:
-            return data
-        data, self._held = self._held + data, ""
-        rest, background = split_osc11(data)
-        if rest != data:
-            self.expecting = False
-            self._on_answer(background)
-            return rest
-        begun = _BEGUN.search(data)
-        if begun is not None and len(begun[0]) <= LONGEST:
-            self._held = begun[0]
-            return data[: begun.start()]
-        return data
+        """Return the keys in `data`; a sequence is held back until all of it is there."""
+        if self._held.startswith(_PASTE):
+            if data == "\x03":  # frees the keyboard of a paste whose end was lost
+                data = _PASTE_END + data
+            if _PASTE_END not in self._held[-len(_PASTE_END) :] + data:
+                self._held += data
+                return ""
+        data, self._held = _SEQUENCE.sub(self._keys, self._held + data), ""
+        begun = data.rfind(_PASTE)
+        if begun < 0 or _PASTE_END in data[begun:]:
+            found = _BEGUN.search(data)
+            begun = found.start() if found is not None else len(data)
+        self._held = data[begun:]
+        return data[:begun]
 
     def release(self) -> str:
-        if self._held != "\x1b":
+        """Return a key that was held back, such as Esc; what only an answer begins with stays."""
+        answers = self._held[1:2] in ("]", "P", "_", "^") and (self.expecting or self._held[2:])
+        if answers or self._held.startswith(_PASTE):
             return ""
-        self._held = ""
-        return "\x1b"
+        held, self._held = self._held, ""
+        return held
+
+    def _keys(self, found: re.Match[str]) -> str:
+        """Return what the keys are that sent a sequence; "" for an answer of the terminal."""
+        sequence = found[0]
+        if sequence in ANSI_SEQUENCES or sequence.startswith(_PASTE):
+            return sequence
+        key = _KEY.fullmatch(sequence)
+        if key is not None:
+            code, modifiers = int(key["code"]), key["by"] or key["with"] or "1"
+            plain = {"1": chr(code), "3": f"\x1b{chr(code)}", "5": chr(code & 0x1F)}
+            return plain.get(modifiers, "") if code < 0x7F else ""
+        rest, background = split_osc11(sequence)
+        if self.expecting and not rest:
+            self.expecting = False
+            self._on_answer(background)
+        return ""

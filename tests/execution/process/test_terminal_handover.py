@@ -99,6 +99,34 @@ def executor(tmp_path: Path) -> Any:
         yield made
 
 
+@pytest.mark.parametrize(
+    ("left", "undone"),
+    [
+        (r"\033[>1u", b"\x1b[=0u\x1b[<9u"),
+        (r"\033[>4;2m", b"\x1b[>4m"),
+        (r"\033[?2031;2048h", b"\x1b[?2048l\x1b[?2031l"),
+        (r"\033[2;9r", b"\x1b[r\x1b[999H"),
+        (r"\033[4h", b"\x1b[4l"),
+        (r"\033[3 q", b"\x1b[0 q"),
+        (r"\033]8;;http://x\033\134text", b"\x1b]8;;\x1b\\"),
+        (r"\033]11;#fff\007", b"\x1b]111\x1b\\"),
+    ],
+)
+def test_what_a_killed_program_left_on_is_switched_off(
+    executor: CommandExecutor, user: UserTerminal, left: str, undone: bytes
+) -> None:
+    script = f"printf '{left}'; kill -9 $$"
+    result = Run(executor, f'bash -c "{script}"', terminal=user, interactive=True).result()
+    assert result.exit_code == 137
+    user.wait_for(undone)
+    # What was switched off again, or never used, is left alone.
+    script = r"printf '\033[>1u\033[<u\033[1;30r\033[4h\033[4l\033[2 q\033[0 q'; echo over"
+    user.seen = b""
+    Run(executor, script, terminal=user, interactive=True).result()
+    user.wait_for(b"\x1b[?25h")
+    assert not any(one in user.seen.partition(b"over")[2] for one in (b"u", b"r", b"4l", b"q"))
+
+
 def test_keys_and_output_go_through_and_modes_come_back(
     executor: CommandExecutor, user: UserTerminal
 ) -> None:

@@ -120,8 +120,8 @@ def test_the_background_is_asked_for_only_if_it_matters(changes: dict[str, objec
 
 
 @given(
-    st.text("abc\x1b]1;[A", max_size=8),
-    st.text("abc\x1b]1;[A", max_size=8),
+    st.text("abc\x1b]", max_size=8),
+    st.text("abc\x1b]", max_size=8),
     st.lists(st.integers(0, 40), max_size=5),
 )
 def test_no_cut_lets_the_answer_through(before: str, after: str, cuts: list[int]) -> None:
@@ -142,3 +142,38 @@ def test_the_escape_key_still_works_while_an_answer_is_expected() -> None:
     assert keys.release() == "\x1b"
     assert keys.feed("\x1b[A") == "\x1b[A"
     assert keys.feed("\x1b]11;" + "f" * 100) == "\x1b]11;" + "f" * 100
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        ("a\x1b]11;rgb:0/0/0\x07b", "ab"),  # a second answer, after the first
+        ("\x1b[?62;4c\x1b[>0;276;0c\x1b[?1u\x1b[?997;1n\x1b[I\x1b[O\x1b[24;80R", ""),
+        ("\x1bP>|kitty(0.32)\x1b\\\x1b_Gi=1;OK\x1b\\\x1b[<0;3;4M", ""),
+        ("\x1b[99;5u\x1b[27;5;99~\x1b[97u\x1b[98;3u", "\x03\x03a\x1bb"),
+        ("\x1b[A\x1b[[A\x1b[1;5C\x1bf", "\x1b[A\x1b[[A\x1b[1;5C\x1bf"),
+        ("\x1b[200~x\x1b[?1u\x1b[201~y", "\x1b[200~x\x1b[?1u\x1b[201~y"),
+    ],
+)
+def test_only_keys_and_pastes_are_typed(sent: str, keys: str) -> None:
+    for size in (len(sent), 3, 1):
+        taken = AnswerFilter(lambda _background: None)
+        pieces = (sent[at : at + size] for at in range(0, len(sent), size))
+        assert "".join(map(taken.feed, pieces)) + taken.release() == keys
+
+
+def test_ctrl_c_ends_a_paste_whose_end_was_lost() -> None:
+    keys = AnswerFilter(lambda _background: None)
+    assert keys.feed("\x1b[200~lost") + keys.release() + keys.feed(" more") == ""
+    assert keys.feed("\x03") == "\x1b[200~lost more\x1b[201~\x03"
+    assert keys.feed("found") == "found"
+
+
+def test_a_typed_byte_of_another_encoding_is_shown_and_sent(peer: OpenPeer, folder: Path) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        opened(terminal)
+        terminal.send(b"caf\xe9\r")
+        terminal.until(TURN_OVER)
+        assert "caf\\xe9" in terminal.text
+        terminal.send("\x04")
+        assert terminal.ended() == 0
