@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
-    from kogniterm.runtime.unattended.named_session import GivenBefore
     from kogniterm.runtime.user_secrets import AskSecret
+    from kogniterm.sessions.history import PastTurn
 
 T = TypeVar("T")
 
@@ -314,17 +314,17 @@ def _from_descriptor(name: str, number: int) -> str:
 
 def _unless_given(
     session: LiveSession, user_input: UserInput
-) -> tuple[UserInput | None, GivenBefore | None]:
+) -> tuple[UserInput | None, PastTurn | None]:
     """Return the task to begin, None to continue it, and its end where it has ended before."""
     from kogniterm.runtime.unattended.named_session import given_before
 
     before = given_before(session.journal, user_input)
     if before is None:
         return user_input, None
-    return None, before if before.ended is not None else None
+    return None, before if before.end is not None else None
 
 
-async def _again(session: LiveSession, before: GivenBefore, sink: Sink) -> Answer:
+async def _again(session: LiveSession, before: PastTurn, sink: Sink) -> Answer:
     from kogniterm.runtime.unattended.named_session import repeat_answer
 
     return repeat_answer(session, before, sink)

@@ -152,12 +152,11 @@ def _command_script(name: str | None, folder: str) -> CommandScript | None:
     if path.suffix != ".jsonl":
         return read_command_script(path)
     from kogniterm.runtime.operations.recordings import recorded_file
-    from kogniterm.sessions.records import Outcome
+    from kogniterm.sessions.history import SessionHistory
 
-    records = recorded_file(path).records
-    outcomes = (one.body for one in records if isinstance(one.body, Outcome))
-    results = [one.result for one in outcomes if one.result is not None]
-    script = CommandScript.of_results(path, results)
+    turns = SessionHistory(recorded_file(path).records).all_turns
+    results = (action.result for turn in turns for action in turn.ended)
+    script = CommandScript.of_results(path, [one for one in results if one is not None])
     if not script.commands:
         raise UsageError("The session in {path} ran no command.", path=path)
     return script

@@ -68,6 +68,7 @@ from kogniterm.runtime.turn_ports import (
     relay_aside,
 )
 from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.history import notes
 from kogniterm.sessions.recording import NESTED
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
@@ -630,7 +631,5 @@ def system_message(journal: TurnJournal) -> SystemMessage:
 
 def _text_at(journal: TurnJournal, seq: int, key: str = Note.INSTRUCTIONS) -> str:
     """Return the instructions, or the catalogue, that the record `seq` set; "" without any."""
-    record = next(iter(journal.records(seq)), None) if seq else None
-    if record is None or record.seq != seq or not isinstance(record.body, Noted):
-        return ""
-    return str(record.body.data.get(key, ""))
+    noted = notes(islice(journal.records(seq), 1), Note.INSTRUCTIONS) if seq else iter(())
+    return next((str(note.data.get(key, "")) for note in noted if note.seq == seq), "")

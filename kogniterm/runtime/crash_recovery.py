@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from langchain_core.messages import HumanMessage
 
@@ -21,6 +20,7 @@ from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
 from kogniterm.sessions.fold import Note
+from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.text.shorten import head_and_tail
@@ -110,16 +110,12 @@ def tool_ended_note(request_id: str, observation: str) -> Noted:
 
 def _ended(journal: TurnJournal) -> dict[str, CommandResult | str]:
     """Return the ends of commands and tools before a crash, by request: a result or a text."""
-    notes = (
-        record.body.data
-        for record in journal.records(max(1, journal.state.seq - _LATE_RECORDS))
-        if isinstance(record.body, Noted) and record.body.kind == ENDED
-    )
+    first = max(1, journal.state.seq - _LATE_RECORDS)
     found: dict[str, CommandResult | str] = {}
-    for note in notes:
-        result: Any = note.get("result")
-        found[str(note["request_id"])] = (
-            str(note.get("observation", ""))
+    for note in notes(journal.records(first), ENDED):
+        result = note.data.get("result")
+        found[str(note.data["request_id"])] = (
+            str(note.data.get("observation", ""))
             if result is None
             else codec.from_fields(CommandResult, result)
         )

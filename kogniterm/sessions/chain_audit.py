@@ -18,26 +18,16 @@ from typing import NamedTuple
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
+from kogniterm.sessions.history import PastAction, PastTurn, SessionHistory, notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, readable_records, stored_records
 from kogniterm.sessions.journal.journal import WORKED, read_snapshot, snapshot_of
-from kogniterm.sessions.records import (
-    Decided,
-    InputReceived,
-    Intent,
-    Judged,
-    NodeRan,
-    Noted,
-    Outcome,
-    Record,
-    Requested,
-    SessionOpened,
-)
+from kogniterm.sessions.records import Record, SessionOpened
 from kogniterm.sessions.session_search import storable
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.head_file import Heads, steady
-from kogniterm.types import ActionRequest, Phrase
+from kogniterm.types import Phrase
 
 FORGOTTEN = "forgotten"
 """Kind of the note that lists the records whose content the user had removed."""
@@ -215,11 +205,11 @@ def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -
     if not amended:
         return None
     explained: dict[int, str] = {}
-    for record in readable_records(database, session_id, min(amended), kinds=("note",)):
-        if isinstance(record.body, Noted) and record.body.kind == FORGOTTEN:
-            listed = record.body.data.get("records")
-            if isinstance(listed, dict):
-                explained |= {int(seq): str(digest) for seq, digest in listed.items()}
+    records = readable_records(database, session_id, min(amended), kinds=("note",))
+    for note in notes(records, FORGOTTEN):
+        listed = note.data.get("records")
+        if isinstance(listed, dict):
+            explained |= {int(seq): str(digest) for seq, digest in listed.items()}
     return next(
         (seq for seq, digest in sorted(amended.items()) if explained.get(seq) != digest), None
     )
@@ -269,83 +259,66 @@ def trail(database: Database, session_id: str) -> list[AuditEntry]:
 
     Damaged records are left out, but their columns still tell that a command started or ended.
     """
-    entries: dict[str, AuditEntry] = {}
-    turn = 0
+    history = SessionHistory()
     for stored in stored_records(database, session_id):
         try:
-            record = stored.record()
+            history.read([stored.record()])
         except StorageCorruptError:
-            known = entries.get(stored.request_id or "")
-            if known is not None and stored.kind in ("intent", "outcome"):
-                entries[known.request_id] = replace(known, status="unknown")
-            continue
-        if isinstance(record.body, InputReceived):
-            turn = record.body.turn
-        for request_id in _request_ids(record):
-            entry = entries.get(request_id) or AuditEntry(request_id, record.seq, turn, record.time)
-            entries[request_id] = _extended(entry, record)
-    return list(entries.values())
+            history.lose(stored.kind, stored.request_id)
+    turns = history.all_turns
+    return [_entry(turn, action) for turn in turns for action in turn.actions.values()]
 
 
-def _request_ids(record: Record) -> list[str]:
-    match record.body:
-        case NodeRan(update=update):
-            return [request.id for request in update.pending]
-        case Requested(request=request):
-            return [request.id]
-        case Judged() | Decided() | Intent() | Outcome():
-            return [record.body.request_id]
-        case _:
-            return []
-
-
-def _proposed(entry: AuditEntry, request: ActionRequest) -> AuditEntry:
-    return replace(entry, tool=request.tool, proposed=request.command, purpose=request.purpose)
-
-
-def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
-    match record.body:
-        case NodeRan(update=update):
-            request = next(one for one in update.pending if one.id == entry.request_id)
-            return replace(_proposed(entry, request), agent=request.agent_task)
-        case Requested(request=request) as body:
-            return replace(_proposed(entry, request), cwd=body.cwd, env_hash=body.env_hash)
-        case Judged(report=report, verdict=verdict):
-            judged = replace(entry, label=report.label, risks=report.reasons)
-            return replace(judged, verdict=verdict.kind, reasons=verdict.reasons)
-        case Decided(decision=decision):
-            return replace(
-                entry,
-                decision=decision.kind,
-                decided_by=decision.by,
-                decision_reason=decision.reason,
-                decision_reasons=decision.reasons,
-            )
-        case Intent() as body:
-            if not entry.tool:  # not proposed: a command that the user ran with `!`
-                entry = replace(entry, tool="!", decision="approve", decided_by="person")
-            return replace(
-                entry,
-                command=body.command,
-                cwd=body.cwd,
-                env_hash=body.env_hash,
-                started=record.time,
-                status="unknown",
-            )
-        case Outcome(result=result) as body:
-            ended = replace(entry, ended=record.time, status=body.status)
-            if result is None:
-                return ended
-            return replace(
-                ended,
-                exit_code=result.exit_code,
-                output_bytes=result.output_bytes,
-                output_digest=hashlib.sha256(
-                    result.text.encode("utf-8", "surrogatepass")
-                ).hexdigest(),
-            )
-        case _:
-            return entry
+def _entry(turn: PastTurn, action: PastAction) -> AuditEntry:
+    request, decision, result = action.request, action.decision, action.result
+    entry = AuditEntry(
+        action.id,
+        action.seq,
+        turn.number,
+        action.time,
+        command=action.command,
+        cwd=action.cwd,
+        env_hash=action.env_hash,
+        started=action.started,
+        ended=action.ended,
+        status=action.status,
+    )
+    if request is not None:
+        entry = replace(
+            entry,
+            tool=request.tool,
+            proposed=request.command,
+            purpose=request.purpose,
+            agent=request.agent_task,
+        )
+    elif action.intent is not None:  # not proposed: a command that the user ran with `!`
+        entry = replace(entry, tool="!", decision="approve", decided_by="person")
+    if action.judgements:
+        judged = action.judgements[-1]
+        entry = replace(
+            entry,
+            label=judged.report.label,
+            risks=judged.report.reasons,
+            verdict=judged.verdict.kind,
+            reasons=judged.verdict.reasons,
+        )
+    if decision is not None:
+        entry = replace(
+            entry,
+            decision=decision.kind,
+            decided_by=decision.by,
+            decision_reason=decision.reason,
+            decision_reasons=decision.reasons,
+        )
+    if result is not None:
+        output = result.text.encode("utf-8", "surrogatepass")
+        entry = replace(
+            entry,
+            exit_code=result.exit_code,
+            output_bytes=result.output_bytes,
+            output_digest=hashlib.sha256(output).hexdigest(),
+        )
+    return entry
 
 
 def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:
@@ -355,14 +328,9 @@ def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:
     each text it had.
     """
     for info in store.sessions(limit=1_000_000):
-        folders: dict[str, str] = {}
-        found: dict[tuple[str, str], tuple[str, str, str]] = {}
-        for record in readable_records(store.database, info.id, kinds=("request", "verdict")):
-            body = record.body
-            if isinstance(body, Requested) and body.request.effect == "command":
-                folders[body.request.id] = body.cwd
-            elif isinstance(body, Judged) and body.request_id in folders:
-                command = body.report.command
-                folder = folders[body.request_id]
-                found[body.request_id, command] = (command, folder, body.verdict.kind)
-        yield from found.values()
+        records = readable_records(store.database, info.id, kinds=("request", "verdict"))
+        for action in SessionHistory(records).before.actions.values():
+            if action.request is not None and action.effect == "command":
+                found = {one.report.command: one for one in action.judgements}
+                for command, one in found.items():
+                    yield command, one.cwd, one.verdict.kind

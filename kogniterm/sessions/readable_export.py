@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.history import PastAction, SessionHistory
 from kogniterm.sessions.journal.codec import readable_records, stored_records
 from kogniterm.sessions.records import (
     Compacted,
@@ -235,35 +236,22 @@ class TurnOutline:
 
 def outline(database: Database, session_id: str) -> list[TurnOutline]:
     """Return the turns of a session in order; damaged records are left out."""
-    turns: list[TurnOutline] = []
     kinds = ("input", "intent", "outcome", "turn_ended", "rewound")
-    for record in readable_records(database, session_id, kinds=kinds):
-        body = record.body
-        if isinstance(body, InputReceived):
-            turns.append(TurnOutline(body.turn, record.time, body.input.typed))
-        elif isinstance(body, Rewound):
-            turns = [replace(one, rewound=one.rewound or one.turn >= body.turn) for one in turns]
-        elif turns:
-            turns[-1] = _with(turns[-1], body)
-    return turns
+    return [
+        TurnOutline(
+            turn.number,
+            turn.time,
+            turn.input.typed,
+            tuple(_started(action) for action in turn.actions.values() if action.intent),
+            turn.end.answer if turn.end else None,
+            turn.end.stop if turn.end else None,
+            turn.rewound,
+        )
+        for turn in SessionHistory(readable_records(database, session_id, kinds=kinds)).turns
+    ]
 
 
-def _with(turn: TurnOutline, body: object) -> TurnOutline:
-    match body:
-        case Intent() as intent:
-            started = {"id": intent.request_id, "command": intent.command, "status": "unknown"}
-            return replace(turn, commands=(*turn.commands, started))
-        case Outcome() as outcome:
-            code = outcome.result.exit_code if outcome.result is not None else None
-            ended = {"status": outcome.status, "exit_code": code}
-            return replace(
-                turn,
-                commands=tuple(
-                    {**command, **ended} if command["id"] == outcome.request_id else command
-                    for command in turn.commands
-                ),
-            )
-        case TurnEnded() as end:
-            return replace(turn, answer=end.answer, stop=end.stop)
-        case _:
-            return turn
+def _started(action: PastAction) -> dict[str, Any]:
+    known = {"id": action.id, "command": action.command, "status": action.status}
+    code = action.result.exit_code if action.result is not None else None
+    return known if action.outcome is None else {**known, "exit_code": code}

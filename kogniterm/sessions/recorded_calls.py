@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.recording import THINKING, UNUSABLE, without_repeats
 from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, Record, TurnEnded
 from kogniterm.types import NodeUpdate, Phrase
@@ -84,3 +85,12 @@ def recorded_calls(records: Iterable[Record], *, judged: str) -> Iterator[Record
                 yield RecordedCall("", failure=FAILED)
             case _:
                 pass
+
+
+def compactions(records: Sequence[Record], *, judged: str) -> Iterator[tuple[int, int, Compacted]]:
+    """Yield the compactions in a turn, each behind the numbers of main replies and of outcomes."""
+    for at, record in enumerate(records):
+        if isinstance(record.body, Compacted):
+            replies = [one for one in recorded_calls(records[:at], judged=judged) if not one.asker]
+            ended = SessionHistory(records[:at]).open_turn.ended
+            yield len(replies), len(ended), record.body

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kogniterm.sessions.fold import Note
+from kogniterm.sessions.history import PastJudgement, SessionHistory
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
@@ -194,8 +195,8 @@ class PastCall:
     arguments: Mapping[str, Any]
     request: ActionRequest | None = None
     answer: ToolMessage | None = None
-    judged: deque[Judged] = field(default_factory=deque)
-    decided: deque[Decided] = field(default_factory=deque)
+    judged: deque[PastJudgement] = field(default_factory=deque)
+    decided: deque[Decision] = field(default_factory=deque)
     outcomes: deque[Outcome] = field(default_factory=deque)
     taken: bool = False
 
@@ -215,7 +216,6 @@ class TurnRecording:
     calls: dict[str, PastCall] = field(default_factory=dict)
     stops: dict[str, Phrase] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
-    _calls_of: dict[str, str] = field(default_factory=dict)
 
     @property
     def plan(self) -> NodeRan | None:
@@ -225,27 +225,24 @@ class TurnRecording:
             return None
         return body if body.update.plan is not None and not body.update.messages else None
 
-    def take(self, record: Record, started: Collection[str]) -> None:
-        """Add a record; an outcome whose request is not among `started` followed from others."""
-        self.records.append(record)
-        match record.body:
-            case NodeRan(update=update):
-                self._take_node(update)
-            case Requested(request=request):
-                self._calls_of[request.id] = request.call_id
-            case Judged(request_id=key) as judged:
-                self._call_of(key).judged.append(judged)
-            case Decided(request_id=key, decision=made) as decided if not _automatic(made):
-                self._call_of(key).decided.append(decided)
-            case Outcome(request_id=key) as outcome if key in started:
-                self._call_of(key).outcomes.append(outcome)
-            case Outcome(request_id=key, message=message):
-                if changed := CHANGED.match(message.text):
-                    self.withheld[key] = changed["file"]
-            case _:
-                pass
+    def read(self) -> None:
+        """Read the calls from the records of the whole turn."""
+        turn = SessionHistory(self.records).open_turn
+        for update in turn.nodes:
+            self._read_node(update)
+        for action in turn.actions.values():
+            call = self.call(action.request.call_id if action.request else "")
+            call.judged += action.judgements
+            if action.decision is not None and not _automatic(action.decision):
+                call.decided.append(action.decision)
+            if action.outcome is None:
+                continue
+            if action.intent is not None or action.effect == "person":
+                call.outcomes.append(action.outcome)
+            elif changed := CHANGED.match(action.outcome.message.text):
+                self.withheld[action.id] = changed["file"]
 
-    def _take_node(self, update: NodeUpdate) -> None:
+    def _read_node(self, update: NodeUpdate) -> None:
         for message in update.messages:
             if message.type == "ai":
                 for call in cast("AIMessage", message).tool_calls:
@@ -254,7 +251,6 @@ class TurnRecording:
                 answer = cast("ToolMessage", message)
                 self.call(answer.tool_call_id).answer = answer
         for request in update.pending:
-            self._calls_of[request.id] = request.call_id
             self.call(request.call_id).request = request
         if update.node in THINKING and update.failure is not None:
             self.stops[update.agent] = update.failure
@@ -263,8 +259,12 @@ class TurnRecording:
         """Return the call with this ID; an empty one where its record is damaged."""
         return self.calls.setdefault(call_id, PastCall("", {}))
 
-    def _call_of(self, request_id: str) -> PastCall:
-        return self.call(self._calls_of.get(request_id, ""))
+
+class CopiedRecord(NamedTuple):
+    """A record that a replay copies, with the command that it began."""
+
+    body: RecordBody
+    command: str | None = None
 
 
 @dataclass(slots=True)
@@ -277,7 +277,7 @@ class SessionRecording:
     on hosts, and those that were interrupted or resumed after a crash.
     """
 
-    parts: list[TurnRecording | RecordBody] = field(default_factory=list)
+    parts: list[TurnRecording | CopiedRecord] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
 
@@ -285,12 +285,6 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     """Return the recording of a session's records."""
     recording = SessionRecording()
     recording.records = list(by_request(without_repeats(records)))
-    started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
-    started |= {
-        r.body.request.id
-        for r in recording.records
-        if isinstance(r.body, Requested) and r.body.request.effect == "person"
-    }
     plan_mode, mode = "auto", ""
     copied, whole = False, _copied_turns(recording.records)
     turn: TurnRecording | None = None
@@ -299,7 +293,7 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
         if isinstance(body, InputReceived):
             copied = body.turn in whole
             turn = None if copied else TurnRecording(body, plan_mode=plan_mode, mode=mode)
-            recording.parts.append(turn or body)
+            recording.parts.append(turn or CopiedRecord(body))
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
             plan_mode = str(body.data.get(body.kind))
         elif isinstance(body, Noted) and body.kind == Note.MODE:
@@ -307,40 +301,32 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
         elif turn is None:
             between = NodeRan | Intent | Outcome | Compacted | Rewound
             if isinstance(body, between) or (copied and isinstance(body, _COMPARED)):
-                recording.parts.append(body)
+                command = body.command if isinstance(body, Intent) else None
+                recording.parts.append(CopiedRecord(body, command))
             copied = copied and not isinstance(body, TurnEnded)
         if turn is not None:
-            turn.take(record, started)
+            turn.records.append(record)
             turn = None if isinstance(body, TurnEnded) else turn
+    for part in recording.parts:
+        if isinstance(part, TurnRecording):
+            part.read()
     return recording
 
 
 def _copied_turns(records: Iterable[Record]) -> set[int]:
-    """Return the numbers of the turns that the graph alone did not make."""
-    turn, found, running = 0, set(), False
-    for record in records:
-        body = record.body
-        if isinstance(body, InputReceived):
-            if running:
-                found.add(turn)  # a crash ended the turn before
-            turn, running = body.turn, True
-            if body.input.parts or body.input.agent:
-                found.add(turn)
-        elif isinstance(body, TurnEnded):
-            running = False
-            if body.stop in ("interrupted", "unknown"):
-                found.add(turn)
-        elif (running and isinstance(body, SessionOpened)) or _is_outside(body):
-            found.add(turn)
-    return found | {turn} if running else found
-
-
-def _is_outside(body: RecordBody) -> bool:
-    """Return whether a record comes from a recipe, a hook or a command on hosts."""
-    if isinstance(body, NodeRan):
-        hosts = any(one.effect == "hosts" for one in body.update.pending)
-        return hosts or body.update.node == RECIPE_NODE
-    return isinstance(body, Noted) and body.kind == "hook"
+    """Return the numbers of the turns that the graph alone did not make, or not in one go."""
+    return {
+        turn.number
+        for turn in SessionHistory(records).turns
+        if turn.end is None
+        or turn.end.stop in ("interrupted", "unknown")
+        or turn.resumed
+        or turn.input.parts
+        or turn.input.agent
+        or any(node.node == RECIPE_NODE for node in turn.nodes)
+        or any(action.effect == "hosts" for action in turn.actions.values())
+        or any(note.kind == "hook" for note in turn.notes)
+    }
 
 
 def _automatic(decision: Decision) -> bool:

@@ -10,32 +10,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kogniterm.sessions.fold import SessionState, fold
-from kogniterm.sessions.records import (
-    InputReceived,
-    Intent,
-    Judged,
-    Outcome,
-    Record,
-    Requested,
-    Rewound,
-)
+from kogniterm.sessions.fold import fold
+from kogniterm.sessions.history import PastAction, SessionHistory
+from kogniterm.sessions.records import Record, Rewound
 
 if TYPE_CHECKING:
     from kogniterm.sessions.journal.journal import Journal
-    from kogniterm.types import RiskReport, UserInput
-    from kogniterm.types.actions import EffectClass
-
-
-class PastAction(NamedTuple):
-    """An action that was started; `report` is None for a command of the user's own."""
-
-    request_id: str
-    command: str
-    effect: EffectClass = "command"
-    report: RiskReport | None = None
+    from kogniterm.types import UserInput
 
 
 @dataclass(slots=True)
@@ -52,31 +35,18 @@ class Point:
     actions: list[PastAction] = field(default_factory=list)
 
 
-def points(state: SessionState, records: Iterable[Record]) -> list[Point]:
+def points(records: Iterable[Record]) -> list[Point]:
     """Return the points of the conversation, in order, from `records` of its journal.
 
     An action of a turn that the conversation went behind belongs to the point before it: what it
     did to the machine was not taken back with its words.
     """
     found: list[Point] = []
-    kinds: dict[str, EffectClass] = {}
-    reports: dict[str, RiskReport] = {}
-    for record in records:
-        match record.body:
-            case InputReceived(turn=turn, input=given) if state.in_force(record.seq):
-                found.append(Point(turn, record.seq, record.time, given))
-            case Requested(request=requested):
-                kinds[requested.id] = requested.effect
-            case Judged(request_id=request, report=report):
-                reports[request] = report
-            case Intent(request_id=request, command=command) if found:
-                kind = kinds.get(request, "command")
-                action = PastAction(request, command, kind, reports.get(request))
-                found[-1].actions.append(action)
-            case Outcome(request_id=request, result=result) if found:
-                if result is not None and result.ended == "not_started":
-                    acts = found[-1].actions
-                    acts[:] = [action for action in acts if action.request_id != request]
+    for turn in SessionHistory(records).turns:
+        if not turn.rewound:
+            found.append(Point(turn.number, turn.seq, turn.time, turn.input))
+        if found:
+            found[-1].actions += [one for one in turn.actions.values() if one.ran]
     return found
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kogniterm.runtime.budgets import session_spent
-from kogniterm.types import events
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.types import Usage, events
 from tests.flows.conftest import Flow, MakeFlow
 
 
@@ -74,6 +74,6 @@ async def test_a_summary_counts_for_the_session(make_flow: MakeFlow) -> None:
     await flow.run("again")
     session = flow.session
     await session.context.compact_now(asked=True)
-    _, usage = session_spent(session.journal.records())
+    usage = sum(SessionHistory(session.journal.records()).models.values(), Usage())
     assert usage.input > 7_000
     assert usage == session.state.usage

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kogniterm.runtime.budgets import session_spent
-from kogniterm.types import events
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.types import Usage, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.support.fake_gemini import FakeGemini, candidate
@@ -116,8 +116,8 @@ async def test_the_web_is_searched_by_gemini_and_counted_with_the_turn(
     assert answer.usage.calls == 3
     assert answer.usage.input == 11 + 40 + 11
     assert gemini.session.state.usage == answer.usage
-    spent, usage = session_spent(gemini.session.journal.records())
-    assert (spent["tokens"], usage) == (answer.usage.input + answer.usage.output, answer.usage)
+    used = SessionHistory(gemini.session.journal.records()).models
+    assert sum(used.values(), Usage()) == answer.usage
     assert sum(event.usage.input for event in gemini.of(events.ModelAnswered)) == answer.usage.input
     await gemini.session.finish()
     gemini.close()

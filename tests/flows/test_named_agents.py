@@ -11,9 +11,9 @@ import pytest
 from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
-from kogniterm.runtime.budgets import by_model, turn_uses
 from kogniterm.runtime.inputs.agent_turn import addressed
 from kogniterm.runtime.operations.project_files import revoke
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
@@ -198,7 +198,7 @@ async def test_each_call_has_the_price_of_the_model_that_answered(
     dollars = cost_of(PRO, others[PRO])
     assert dollars
     assert session.services.budget.total(session.state.usage, others) == pytest.approx(dollars)
-    used = by_model(turn_uses(session.journal.records()))
+    used = SessionHistory(session.journal.records()).models
     assert used[PRO] == others[PRO]
     assert session.state.usage == used[PRO] + used[session.model.name]
     main = session.model.name

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.cli.main import main
-from kogniterm.runtime.budgets import turn_uses
 from kogniterm.runtime.session import LiveSession
+from kogniterm.sessions.history import SessionHistory
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.test_read_later import MODEL
 from tests.support.fake_gemini import FakeGemini
@@ -46,7 +46,7 @@ async def test_the_next_turn_uses_it_and_the_session_deletes_it(
     assert fake_gemini.last.body["cachedContent"] == name
     assert "heron" not in str(fake_gemini.last.body)
     assert (answer.usage.written, answer.usage.cached) == (2_500, 2_500)
-    last = turn_uses(session.journal.records())[-1]
+    last = SessionHistory(session.journal.records()).turns[-1]
     assert last.models[MODEL].stored == 2_500 * 300
     await session.finish()
     assert fake_gemini.caches == {}

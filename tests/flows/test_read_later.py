@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kogniterm.runtime.budgets import turn_uses
 from kogniterm.runtime.session import LiveSession
 from kogniterm.sessions.fold import NOTHING_USED, usage_of_note
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.records import Noted
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed
@@ -108,8 +108,8 @@ async def test_a_reading_is_counted_and_replayed(
     used = usage_of_note(note)
     assert used.calls == 1
     assert session.state.usage == spent + used
-    last = turn_uses(session.journal.records())[-1]
-    assert (last.turn, last.models[MODEL].calls) == (2, 2)
+    last = SessionHistory(session.journal.records()).turns[-1]
+    assert (last.number, last.models[MODEL].calls) == (2, 2)
     await session.finish()
     assert len(readings(fake_gemini)) == 1
     gemini.close()

@@ -166,6 +166,8 @@ READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.c
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
 WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.cli.warm")
 """A warm start looks at the package's own files."""
+READS_RECORDS = ("kogniterm.sessions", "kogniterm.runtime.turn_journal")
+"""The journal of a turn is the one writer, which redacts each kind of record."""
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",
@@ -403,6 +405,25 @@ def walk_owner(tree: Tree) -> list[str]:
     ]
 
 
+def record_readers(tree: Tree) -> list[str]:
+    """Return tests for kinds of records outside of the journal's package and its writer."""
+    found: list[str] = []
+    for module in _outside(tree, READS_RECORDS):
+        kinds = {
+            alias.asname or alias.name
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "kogniterm.sessions.records"
+            for alias in node.names
+        }
+        for node in ast.walk(module.tree):
+            is_test = isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+            if is_test or isinstance(node, ast.MatchClass):
+                named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                if named & kinds:
+                    found.append(f"{module.at(node.lineno)}: records are read by SessionHistory")
+    return found
+
+
 def tool_message_owner(tree: Tree) -> list[str]:
     """Return places other than agent/messages that build a ToolMessage (rule 6)."""
     return [
@@ -582,6 +603,7 @@ ALL = (
     process_owner,
     events_told_apart,
     walk_owner,
+    record_readers,
     tool_message_owner,
     instruction_texts,
     stream_owners,

@@ -55,6 +55,18 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "class Sink(EventVisitor):\n    def on_job_left(self, event: ev.JobsLeft): ...\n",
     ),
     (gates.walk_owner, "runtime/x.py", "def f(path):\n    return path.rglob('*')\n"),
+    (
+        gates.record_readers,
+        "runtime/x.py",
+        "from kogniterm.sessions.records import Outcome\n"
+        "def f(record):\n    return isinstance(record.body, Outcome)\n",
+    ),
+    (
+        gates.record_readers,
+        "ui/x.py",
+        "from kogniterm.sessions.records import Intent\n"
+        "def f(record):\n    match record.body:\n        case Intent():\n            return 1\n",
+    ),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),

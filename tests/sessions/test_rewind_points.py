@@ -30,7 +30,7 @@ def journal(store: SessionStore) -> SessionJournal:
 
 
 def found(journal: SessionJournal) -> list[Point]:
-    return points(journal.state, journal.records())
+    return points(journal.records())
 
 
 def go_back(journal: SessionJournal, turn: int) -> None:

@@ -123,7 +123,7 @@ async def _turn(
     recover = parking.recover if parking is not None else watched.recover
     park = parking.ask if parking is not None else None
     before = given_before(session.journal, recipe_input(recipe, values))
-    if before is not None and before.ended is not None:
+    if before is not None and before.end is not None:
         return repeat_answer(session, before, sink)
     if before is not None:
         return await session.run(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kogniterm.agent.graph_state import NamedAgent
 from kogniterm.protocols import Model
@@ -20,6 +19,7 @@ from kogniterm.runtime.extensions.agent_files import (
     parse_agent,
 )
 from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.sessions.history import notes
 from kogniterm.sessions.records import Noted, Record
 from kogniterm.text.visible import with_texts
 from kogniterm.types import Phrase
@@ -139,8 +139,6 @@ def _lacks(file: AgentFile, why: Phrase) -> Phrase:
 
 def recorded_agents(records: Iterable[Record]) -> Mapping[str, NamedAgent]:
     """Return the sub-agents that a recorded session had last."""
-    found: Any = ()
-    for record in records:
-        if isinstance(record.body, Noted) and record.body.kind == AGENTS:
-            found = record.body.data.get(AGENTS, ())
+    noted = list(notes(records, AGENTS))
+    found = noted[-1].value or () if noted else ()
     return {one["name"]: NamedAgent(**{**one, "tools": tuple(one["tools"])}) for one in found}

@@ -32,7 +32,8 @@ from kogniterm.runtime.turn_end import refused
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.records import InputReceived, NodeRan, Noted, Outcome, SessionOpened
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
@@ -117,15 +118,8 @@ async def _offer(
 
 def _use_model_again(session: LiveSession) -> None:
     """Use the model from before a turn that has ended."""
-    model = before = session.model.name
-    for record in session.journal.records():
-        if isinstance(record.body, InputReceived):
-            before = model
-        elif isinstance(record.body, SessionOpened) and record.body.model:
-            model = record.body.model
-        elif isinstance(record.body, Noted) and record.body.kind == Note.MODEL:
-            model = str(record.body.data.get(Note.MODEL, model))
-    if before != session.model.name:
+    before = SessionHistory(session.journal.records()).open_turn.model
+    if before and before != session.model.name:
         session.use_model(before)
 
 
@@ -137,13 +131,12 @@ class _Lines:
         self.io = io
         self.count = count
         self.name = name
-        self._requests: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._again: set[str] = set()
-        self._sent = False
+        self._history = SessionHistory()
         state = self._journal.state
         self._key = f"command-{state.turn}"
-        self._unread = 1 if self._key in state.agents else state.seq
+        self._first = 1 if self._key in state.agents else state.seq
 
     @property
     def _journal(self) -> TurnJournal:
@@ -152,7 +145,7 @@ class _Lines:
     async def run(self, parts: Sequence[str]) -> Answer | None:
         """Run every command, and add the text; return why nothing was sent, if so."""
         self._read()
-        if self._sent:
+        if any(one.node == NODE and not one.agent for one in self._history.open_turn.nodes):
             return None
         texts, ended = (
             list(parts),
@@ -196,19 +189,20 @@ class _Lines:
         journal.record(NodeRan(NodeUpdate(NODE, said, pending=(request,), agent=self._key)))
 
     def _read(self) -> None:
-        """Read on in the journal: the outcomes of this turn's commands, and what is sent."""
-        for record in self._journal.records(self._unread):
-            self._unread, body = record.seq + 1, record.body
-            if isinstance(body, Outcome) and body.agent == self._key:
-                if isinstance(body.message, ToolMessage) and body.again is None:
-                    self._outcomes[body.message.tool_call_id] = body
-                    self._requests[body.request_id] = body.message.tool_call_id
-            elif isinstance(body, Noted) and body.kind == Note.AGAIN:
-                self._again.add(self._requests.get(str(body.data[Note.AGAIN]), ""))
-            elif isinstance(body, InputReceived):
-                self._sent = False
-            elif isinstance(body, NodeRan) and body.update.node == NODE and not body.update.agent:
-                self._sent = True
+        """Read on in the journal: the outcomes of this turn's commands, and those to run again."""
+        history = self._history
+        history.read(self._journal.records(max(self._first, history.seq + 1)))
+        requests: dict[str, str] = {}
+        for action in history.open_turn.ended:
+            outcome = action.outcome
+            if outcome is None or outcome.agent != self._key or outcome.again is not None:
+                continue
+            if isinstance(outcome.message, ToolMessage):
+                requests[action.id] = outcome.message.tool_call_id
+                self._outcomes[requests[action.id]] = outcome
+        for note in history.open_turn.notes:
+            if note.kind == Note.AGAIN:
+                self._again.add(requests.get(str(note.value), ""))
 
     def _over(self, limit: Phrase | None) -> Answer | None:
         if limit is None:

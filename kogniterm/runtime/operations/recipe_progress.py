@@ -18,7 +18,8 @@ from kogniterm.agent.recipe_graph import NodeResult
 from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.records import InputReceived, Noted, Outcome
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.sessions.records import Noted, Outcome
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import with_texts
 
@@ -48,15 +49,11 @@ def found_note(key: str, text: str, exit_code: int) -> Noted:
 
 def recipe_in_progress(session: LiveSession) -> tuple[Recipe, Mapping[str, Any]]:
     """Return the recipe of the open turn with its inputs. Raises `UsageError` without one."""
-    found: Mapping[str, Any] | None = None
-    for record in session.journal.records():
-        if isinstance(record.body, InputReceived):
-            found = None
-        elif isinstance(record.body, Noted) and record.body.kind == BEGUN:
-            found = record.body.data
+    turn = SessionHistory(session.journal.records()).open_turn
+    found = [note.data for note in turn.notes if note.kind == BEGUN]
     try:
-        if found is not None:
-            return Recipe.model_validate(found["recipe"]), found["inputs"]
+        if found:
+            return Recipe.model_validate(found[-1]["recipe"]), found[-1]["inputs"]
     except ValidationError:
         pass  # words of it were forgotten
     raise UsageError("The recipe of this turn is not in the journal; run it again.")
@@ -101,20 +98,20 @@ class RecipeProgress:
             for message in state.messages
             if isinstance(message, ToolMessage) and message.tool_call_id.startswith(begins)
         }
-        outcomes, found = dict[str, Outcome](), dict[str, NodeResult]()
-        requests, again = dict[str, str](), set[str]()
-        for record in session.journal.records():
-            body = record.body
-            if isinstance(body, Outcome) and isinstance(body.message, ToolMessage):
-                outcomes[body.message.tool_call_id] = body
-                requests[body.request_id] = body.message.tool_call_id
-            elif isinstance(body, Noted) and body.kind == Note.AGAIN:
-                again.add(requests.get(str(body.data[Note.AGAIN]), ""))
-            elif isinstance(body, InputReceived):
-                found.clear()
-            elif isinstance(body, Noted) and body.kind == FOUND:
-                data: Mapping[str, Any] = body.data
-                found[data["node"]] = NodeResult(data["text"], data["exit_code"])
+        history = SessionHistory(session.journal.records())
+        outcomes, requests, again = dict[str, Outcome](), dict[str, str](), set[str]()
+        for action in (one for turn in history.all_turns for one in turn.ended):
+            if action.outcome is not None and isinstance(action.outcome.message, ToolMessage):
+                requests[action.id] = action.outcome.message.tool_call_id
+                outcomes[requests[action.id]] = action.outcome
+        for note in (one for turn in history.all_turns for one in turn.notes):
+            if note.kind == Note.AGAIN:
+                again.add(requests.get(str(note.value), ""))
+        found = {
+            note.data["node"]: NodeResult(note.data["text"], note.data["exit_code"])
+            for note in history.open_turn.notes
+            if note.kind == FOUND
+        }
         said = {key: one.messages for key, one in state.agents.items()}
         return cls(frozenset(calls), answers, outcomes, frozenset(again), said, found)
 

@@ -11,9 +11,10 @@ from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.agent.recipe_schema import NAME, Recipe, open_quotes, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.runtime.services.written_files import WrittenFiles
-from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
+from kogniterm.sessions.history import PastAction, SessionHistory
+from kogniterm.sessions.records import Record
 from kogniterm.storage.folders import write_private
-from kogniterm.types import Phrase, Plan
+from kogniterm.types import ActionRequest, Phrase, Plan
 
 MAX_BYTES = 500_000
 
@@ -108,12 +109,11 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     """
     import yaml
 
-    plan, actions = _worked(records)
+    plan, actions = _worked(SessionHistory(records))
     if plan is None or any(step.status != "done" for step in plan.steps):
         raise UsageError("This session has no plan with all steps done.")
     nodes: list[dict[str, Any]] = []
-    for number, request in enumerate(actions, 1):
-        action = request.request
+    for number, action in enumerate(actions, 1):
         if "[secret:" in action.command + str(action.arguments):
             raise UsageError(
                 "The command {command} contains a secret and cannot be saved in a recipe.",
@@ -157,27 +157,17 @@ def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
     return re.sub("|".join(ways), lambda found: f"{{{{inputs.{found.lastgroup}}}}}", text)
 
 
-def _worked(records: Iterable[Record]) -> tuple[Plan | None, list[Requested]]:
+def _worked(history: SessionHistory) -> tuple[Plan | None, list[ActionRequest]]:
     """Return the last plan as it ended, and the actions since it was made that succeeded."""
     plan: Plan | None = None
-    asked: dict[str, Requested] = {}
-    done: list[Requested] = []
-    for record in records:
-        body = record.body
-        if isinstance(body, NodeRan) and body.update.plan is not None:
-            if _is_another(body.update.plan, plan):
-                done = []
-            plan = body.update.plan
-        elif isinstance(body, Requested):
-            asked[body.request.id] = body
-        elif isinstance(body, Outcome):
-            if body.plan is not None and _is_another(body.plan, plan):
-                done = []
-            plan = body.plan or plan
-            request = asked.get(body.request_id)
-            if request is not None and _succeeded(body, request):
-                done.append(request)
-    return plan, done
+    made = 0
+    for seq, changed in (one for turn in history.all_turns for one in turn.plans):
+        if _is_another(changed, plan):
+            made = seq
+        plan = changed
+    ended = (action for turn in history.all_turns for action in turn.ended)
+    done = (one for one in ended if one.ended_seq >= made and _succeeded(one))
+    return plan, [one.request for one in done if one.request is not None]
 
 
 def _is_another(plan: Plan, before: Plan | None) -> bool:
@@ -192,10 +182,10 @@ def _all_open(plan: Plan) -> bool:
     return all(step.open for step in plan.walk())
 
 
-def _succeeded(outcome: Outcome, request: Requested) -> bool:
-    if outcome.status != "finished":
+def _succeeded(action: PastAction) -> bool:
+    if action.request is None or action.effect == "person" or action.status != "finished":
         return False
-    if outcome.result is None:
+    if action.outcome is None or action.result is None:
         return True
-    checks = request.request.tool == COMPLETE_STEP.name
-    return outcome.result.exit_code == 0 and not (checks and outcome.plan is None)
+    checks = action.request.tool == COMPLETE_STEP.name
+    return action.result.exit_code == 0 and not (checks and action.outcome.plan is None)

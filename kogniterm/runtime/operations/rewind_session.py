@@ -10,8 +10,9 @@ from kogniterm.approval import classify
 from kogniterm.errors import UsageError
 from kogniterm.execution.undo import FileDifference, Preimage, WayBack
 from kogniterm.sessions.fold import title_of
+from kogniterm.sessions.history import PastAction
 from kogniterm.sessions.records import NodeRan
-from kogniterm.sessions.rewind_points import PastAction, Point, point_at, points, step_back
+from kogniterm.sessions.rewind_points import Point, point_at, points, step_back
 from kogniterm.storage.folders import seen_from
 from kogniterm.types import Effect, NodeUpdate
 
@@ -109,7 +110,7 @@ def _inside(session: LiveSession, paths: Sequence[str]) -> list[str]:
 
 def _points(session: LiveSession) -> list[Point]:
     inputs = session.archive.inputs()[-LISTED:]
-    return points(session.state, session.journal.records(inputs[0])) if inputs else []
+    return points(session.journal.records(inputs[0])) if inputs else []
 
 
 def _images(session: LiveSession, found: Sequence[Point]) -> list[list[Preimage]]:
@@ -130,7 +131,7 @@ def _lost(session: LiveSession, action: PastAction, kept: dict[str, Preimage]) -
     report = action.report or classify(action.command, cwd=session.folder)
     if report.label == "safe_readonly":
         return None
-    image = kept.get(action.request_id)
+    image = kept.get(action.id)
     effects = tuple(session.undo.beyond(report, own=own))
     skipped = tuple(_inside(session, image.skipped)) if image is not None else ()
     changes = image is not None and bool(image.entries)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kogniterm.agent.messages import artifact_of
@@ -18,26 +18,21 @@ from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import ToolError
 from kogniterm.runtime.crash_recovery import outcome_unknown
 from kogniterm.runtime.gate import withdrawn
-from kogniterm.sessions.recording import CHANGED, STOPPED, without_repeats
-from kogniterm.sessions.records import (
-    Compacted,
-    Decided,
-    InputReceived,
-    Intent,
-    Judged,
-    NodeRan,
-    Outcome,
-    Record,
-    RecordBody,
-    Requested,
-    SessionOpened,
-    TurnEnded,
+from kogniterm.sessions.history import (
+    PastAction,
+    PastCompaction,
+    PastEnd,
+    PastTurn,
+    SessionHistory,
 )
+from kogniterm.sessions.recording import CHANGED, STOPPED, without_repeats
+from kogniterm.sessions.records import Outcome
 from kogniterm.tools.session_tools import reply_in
 from kogniterm.types import (
     ActionRequest,
     Answer,
     CommandResult,
+    Decision,
     NodeUpdate,
     Plan,
     Usage,
@@ -46,7 +41,7 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+    from langchain_core.messages import AIMessage, ToolMessage
 
     from kogniterm.runtime.session import LiveSession
 
@@ -105,91 +100,57 @@ def _items(session: LiveSession, first: int, most: int) -> list[Item]:
     late = state.seq - most
     head = [next(journal.records(first))] if late > first else []
     found = [*head, *journal.records(max(first, late))]
-    records = without_repeats(state.conversation(found))
     reader = _Reader(session.id, session.model.name, session.folder)
-    return [item for record in records for item in reader.read(record)]
-
-
-@dataclass(slots=True)
-class _Turn:
-    """The state of one turn: when it began, how long it waited, and what was refused in it."""
-
-    began: float
-    plan_before: Plan | None
-    waited: float = 0.0
-    away: float = 0.0
-    usage: Usage = field(default_factory=Usage)
-    refused_by: list[str] = field(default_factory=list)
-
-    def answer(self, ended: TurnEnded, time: float, plan: Plan | None) -> Answer:
-        """Return the answer as the screen got it."""
-        changed = plan if plan != self.plan_before else None
-        verified, not_verified = findings(changed) if changed is not None else ((), ())
-        by = sorted(self.refused_by, key=lambda one: one == "person")
-        seconds = max(time - self.began - self.waited - self.away, 0.0)
-        return Answer(
-            ended.answer,
-            ended.stop,  # type: ignore[arg-type]  # the records hold it as it was given
-            ended.exit_code,
-            usage=self.usage,
-            verified=verified,
-            not_verified=not_verified,
-            seconds=seconds,
-            waited=self.waited,
-            refused_by=by[0] if by and ended.stop == "refused" else "",
-        )
+    history = SessionHistory(without_repeats(state.conversation(found)))
+    return [item for turn in history.turns for item in reader.read(turn)]
 
 
 class _Reader:
-    """Follows the records of some turns and gives, for each, what the screen showed."""
+    """Gives what the screen showed of one turn after the other."""
 
     def __init__(self, session_id: str, model: str, folder: str) -> None:
         self._session = session_id
         self._model = model
         self._folder = folder
-        self._turn: _Turn | None = None
         self._plan: Plan | None = None
-        self._requests: dict[str, ActionRequest] = {}
-        self._folders: dict[str, str] = {}
-        self._approved: set[str] = set()
-        self._intents: dict[str, Intent] = {}
         self._arguments: dict[str, str] = {}
-        self._time = 0.0
-        self._asked = 0.0
+        self._refused_by: list[str] = []
 
-    def read(self, record: Record) -> Iterator[Item]:
-        """Yield the items of one more record."""
-        if isinstance(record.body, SessionOpened) and self._turn is not None:
-            self._turn.away += record.time - self._time
-        self._time = record.time
-        yield from self._items(record.body)
+    def read(self, turn: PastTurn) -> Iterator[Item]:
+        """Yield the items of a turn, and of what the user did after its end."""
+        plan_before, self._refused_by = self._plan, []
+        yield turn.input
+        yield events.TurnStarted(self._session, turn.number, self._model, self._folder)
+        for part in turn.parts:
+            match part:
+                case NodeUpdate():
+                    yield from self._node(part)
+                case PastAction():
+                    yield from self._action(part)
+                case PastCompaction(plan=plan):
+                    self._plan = plan
+                case PastEnd():
+                    yield events.TurnEnded(self._answer(turn, part, plan_before))
 
-    def _items(self, body: RecordBody) -> Iterator[Item]:
-        match body:
-            case InputReceived():
-                self._turn = _Turn(self._time, self._plan)
-                yield body.input
-                yield events.TurnStarted(self._session, body.turn, self._model, self._folder)
-            case NodeRan(update=update):
-                yield from self._node(update)
-            case Requested(request=request, cwd=cwd):
-                self._requests[request.id], self._folders[request.id] = request, cwd
-            case Judged():
-                yield from self._judged(body)
-            case Decided():
-                yield from self._decided(body)
-            case Intent():
-                self._intents[body.request_id] = body
-            case Outcome():
-                yield from self._outcome(body)
-                if self._turn is not None:
-                    self._turn.usage = self._turn.usage + body.usage
-            case Compacted(plan=plan):
-                self._plan = plan
-            case TurnEnded():
-                if self._turn is not None:
-                    yield events.TurnEnded(self._turn.answer(body, self._time, self._plan))
-                self._turn = None
+    def _answer(self, turn: PastTurn, ended: PastEnd, plan_before: Plan | None) -> Answer:
+        """Return the answer as the screen got it."""
+        changed = self._plan if self._plan != plan_before else None
+        verified, not_verified = findings(changed) if changed is not None else ((), ())
+        by = sorted(self._refused_by, key=lambda one: one == "person")
+        used = [node.usage for node in turn.nodes]
+        used += [one.outcome.usage for one in turn.ended if one.outcome is not None]
+        waited = sum(map(_waited, turn.actions.values()))
+        return Answer(
+            ended.answer,
+            ended.stop,  # type: ignore[arg-type]  # the records hold it as it was given
+            ended.exit_code,
+            usage=sum(used, Usage()),
+            verified=verified,
+            not_verified=not_verified,
+            seconds=max(turn.seconds - waited - turn.away, 0.0),
+            waited=waited,
+            refused_by=by[0] if by and ended.stop == "refused" else "",
+        )
 
     # --- what the model did ---------------------------------------------------------------------
 
@@ -197,20 +158,12 @@ class _Reader:
         if update.agent and update.node == DELEGATE.name and update.messages:
             yield events.AgentStarted(update.agent, update.messages[0].text, update.agent_name)
         for message in update.messages if update.node != STOPPED else ():
-            yield from self._message(message, update.agent)
-        if self._turn is not None:
-            self._turn.usage = self._turn.usage + update.usage
-        for request in update.pending:
-            self._requests[request.id] = request
-            self._asked = self._time
+            if message.type == "ai":
+                yield from self._said(message, update.agent)  # type: ignore[arg-type]  # its type says so
+            elif message.type == "tool" and not message.text.startswith(_CANCELLED):
+                yield self._ran(message, update.agent)  # type: ignore[arg-type]  # its type says so
         if not update.agent:
             yield from self._planned(update.plan)
-
-    def _message(self, message: BaseMessage, agent: str) -> Iterator[Item]:
-        if message.type == "ai":
-            yield from self._said(message, agent)  # type: ignore[arg-type]  # its type says so
-        elif message.type == "tool" and not message.text.startswith(_CANCELLED):
-            yield self._ran(message, agent)  # type: ignore[arg-type]  # its type says so
 
     def _said(self, message: AIMessage, agent: str) -> Iterator[Item]:
         for call in message.tool_calls:
@@ -233,33 +186,27 @@ class _Reader:
             before, self._plan = self._plan, plan
             yield events.PlanChanged(plan, before)
 
-    # --- what was asked and decided -------------------------------------------------------------
+    # --- what was asked, decided and done -------------------------------------------------------
 
-    def _judged(self, body: Judged) -> Iterator[Item]:
-        self._asked = self._time
-        request = self._requests.get(body.request_id)
+    def _action(self, action: PastAction) -> Iterator[Item]:
+        request, decision = action.request, action.decision
         if request is not None:
-            cwd = self._folders.get(request.id, self._folder)
-            yield events.ActionProposed(request, body.report, body.verdict, cwd)
+            for one in action.judgements:
+                proposed = one.request or request
+                yield events.ActionProposed(
+                    proposed, one.report, one.verdict, one.cwd or self._folder
+                )
+            if decision is not None and request.tool == MAKE_PLAN.name:
+                yield from self._reviewed(request, decision)
+            elif decision is not None:
+                if decision.kind == "reject":
+                    self._refused_by.append(decision.by)
+                yield events.ActionDecided(request, decision)
+        if action.outcome is not None:
+            yield from self._outcome(action, action.outcome)
+            yield from self._planned(action.outcome.plan)
 
-    def _decided(self, body: Decided) -> Iterator[Item]:
-        request, decision = self._requests.get(body.request_id), body.decision
-        if self._turn is not None and decision.by == "person":
-            self._turn.waited += self._time - self._asked
-        if decision.kind == "approve":
-            self._approved.add(body.request_id)
-            self._asked = self._time
-        if request is None:
-            return
-        if request.tool == MAKE_PLAN.name:
-            yield from self._reviewed(request, body)
-            return
-        if decision.kind == "reject" and self._turn is not None:
-            self._turn.refused_by.append(decision.by)
-        yield events.ActionDecided(request, decision)
-
-    def _reviewed(self, request: ActionRequest, body: Decided) -> Iterator[Item]:
-        decision = body.decision
+    def _reviewed(self, request: ActionRequest, decision: Decision) -> Iterator[Item]:
         if decision.kind == "reject":
             try:
                 proposed = parse_plan(request.arguments, self._plan, agents=None)
@@ -268,44 +215,45 @@ class _Reader:
             yield events.PlanProposed(request.id, proposed, self._plan)
         yield events.PlanReviewed(request.id, decision.kind, decision.by, decision.reason)
 
-    # --- what came of it ------------------------------------------------------------------------
-
-    def _outcome(self, body: Outcome) -> Iterator[Item]:
-        request = self._requests.get(body.request_id)
-        intent = self._intents.pop(body.request_id, None)
-        if body.status == "unknown" and intent is not None:
-            yield outcome_unknown(intent)
-        elif body.result is not None:
+    def _outcome(self, action: PastAction, outcome: Outcome) -> Iterator[Item]:
+        request = action.request
+        if outcome.status == "unknown" and action.intent is not None:
+            yield outcome_unknown(action.intent)
+        elif outcome.result is not None:
             if request is None:
-                yield UserInput(f"!{body.result.command}", source="shell")
-            yield from _command(body.request_id, body.result)
-        elif request is not None and request.effect == "person":
-            if request.tool != MAKE_PLAN.name:
-                yield self._replied(request, body)
-        elif request is not None and intent is not None:
-            yield _action(request, body)
-        elif request is not None and request.id in self._approved:
-            yield from self._withdrawn(request, body)
-        yield from self._planned(body.plan)
-
-    def _replied(self, request: ActionRequest, body: Outcome) -> Item:
-        if self._turn is not None:
-            self._turn.waited += self._time - self._asked
-        if body.status != "finished":
-            return _action(request, body)
-        answers = tuple(map(str, request.arguments.get("answers", ())))
-        return Replied(request.arguments["question"], answers, reply_in(body.message.text))
-
-    def _withdrawn(self, request: ActionRequest, body: Outcome) -> Iterator[Item]:
-        changed = CHANGED.match(body.message.text)
-        if changed is not None:
-            decision = withdrawn(request.command, changed["file"])
-            if self._turn is not None:
-                self._turn.refused_by.append(decision.by)
-            yield events.ActionDecided(request, decision)
+                yield UserInput(f"!{outcome.result.command}", source="shell")
+            yield from _command(action.id, outcome.result)
+        elif request is None:
+            return
+        elif action.effect == "person":
+            if request.tool == MAKE_PLAN.name:
+                return
+            answers = tuple(map(str, request.arguments.get("answers", ())))
+            yield (
+                Replied(request.arguments["question"], answers, reply_in(outcome.message.text))
+                if outcome.status == "finished"
+                else _ended(request, outcome)
+            )
+        elif action.intent is not None:
+            yield _ended(request, outcome)
+        elif action.decision is not None and action.decision.kind == "approve":
+            changed = CHANGED.match(outcome.message.text)
+            if changed is not None:
+                decision = withdrawn(request.command, changed["file"])
+                self._refused_by.append(decision.by)
+                yield events.ActionDecided(request, decision)
 
 
-def _action(request: ActionRequest, body: Outcome) -> events.ActionEnded:
+def _waited(action: PastAction) -> float:
+    """Return the seconds that a question waited for the user."""
+    decision, decided = action.decision, action.decided
+    if decided is not None and decision is not None and decision.by == "person":
+        return decided - action.asked
+    questioned = action.request is not None and action.effect == "person"
+    return action.ended - action.asked if questioned and action.ended is not None else 0.0
+
+
+def _ended(request: ActionRequest, body: Outcome) -> events.ActionEnded:
     """Return the end of an action that is no command."""
     given = ""
     if request.effect == "network":

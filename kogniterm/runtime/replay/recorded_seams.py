@@ -29,9 +29,10 @@ from kogniterm.runtime.replay.live_copy import LiveCopy
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd
 from kogniterm.runtime.turn_ports import SandboxFindings, TurnIO
 from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.recorded_calls import recorded_calls
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.sessions.recorded_calls import compactions, recorded_calls
 from kogniterm.sessions.recording import NESTED, PastCall, TurnRecording
-from kogniterm.sessions.records import Compacted, InputReceived, Outcome, Record
+from kogniterm.sessions.records import Compacted, Outcome, Record
 from kogniterm.text.redact import Redactor
 from kogniterm.types import (
     CALL_TOOL,
@@ -75,11 +76,7 @@ class Player:
         self.turn, self.settled = turn, None
         calls = tuple(recorded_calls(turn.records, judged=JUDGED))
         self.model = self._replaying(calls)
-        self.compactions = deque(
-            (*_position(turn.records[:at]), one.body)
-            for at, one in enumerate(turn.records)
-            if isinstance(one.body, Compacted)
-        )
+        self.compactions = deque(compactions(turn.records, judged=JUDGED))
         self._calls = sum(not one.asker for one in calls)
 
     def _replaying(self, calls: tuple[RecordedCall, ...]) -> ReplayModel:
@@ -90,7 +87,8 @@ class Player:
         if not self.compactions:
             return None
         replies, outcomes, body = self.compactions[0]
-        here = (self._calls - len(list(self.model.waiting(""))), _outcomes(records))
+        ended = len(SessionHistory(records).open_turn.ended)
+        here = (self._calls - len(list(self.model.waiting(""))), ended)
         return body if (replies, outcomes) == here else None
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> PastCall | None:
@@ -107,21 +105,6 @@ class Player:
         outcomes = self.turn.call(request.call_id).outcomes
         self.settled = outcomes.popleft() if outcomes else None
         return self.settled
-
-
-def _position(records: Sequence[Record]) -> tuple[int, int]:
-    """Return the numbers of the main agent's replies and of outcomes in the records of a turn."""
-    replies = (one for one in recorded_calls(records, judged=JUDGED) if not one.asker)
-    return len(list(replies)), _outcomes(records)
-
-
-def _outcomes(records: Iterable[Record]) -> int:
-    """Return the number of outcomes since the last input."""
-    found = 0
-    for record in records:
-        found = 0 if isinstance(record.body, InputReceived) else found
-        found += isinstance(record.body, Outcome)
-    return found
 
 
 # --- the model's conversation ---------------------------------------------------------------------
@@ -425,7 +408,7 @@ class RecordedApprover:
 def _decision(call: PastCall) -> Decision:
     if not call.decided:
         raise TurnInterruptedError("The recording has no answer to this question.")
-    return call.decided.popleft().decision
+    return call.decided.popleft()
 
 
 class RecordedText(Redactor):

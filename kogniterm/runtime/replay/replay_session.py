@@ -42,6 +42,7 @@ from kogniterm.runtime.services.session_prompts import files_of, kept_prompts
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.recording import (
     Divergence,
@@ -50,7 +51,7 @@ from kogniterm.sessions.recording import (
     first_divergence,
     recording_of,
 )
-from kogniterm.sessions.records import InputReceived, Intent, Record, SessionOpened
+from kogniterm.sessions.records import Record
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.session_search import messages_of
 from kogniterm.text.redact import session_label
@@ -96,8 +97,8 @@ async def _replay(
     """Play `recording` into `journal`, an empty session, and compare the two."""
     player = Player(model)
     known = _recorded_preferences(recording.records)
-    opened = (record.body for record in recording.records)
-    labels = [session_label(one.session_id) for one in opened if isinstance(one, SessionOpened)]
+    history = SessionHistory(recording.records)
+    labels = [session_label(one.session_id) for one in history.opened]
     text = RecordedText(label=labels[0] if labels else "", others=labels)
     written = TurnJournal(journal, text, SystemClock(), preferences=lambda: known)
     tools = _recorded_tools(recording, player)
@@ -114,17 +115,15 @@ async def _replay(
     gate = Gate(written, policy, modes, executor)
     services = TurnServices(written, gate, runner, context, modes, budget)
     io = TurnIO(RecordedApprover(player, policy), sink=lambda event: None)
-    turns = 0
     for part in recording.parts:
-        turns += isinstance(part, InputReceived | TurnRecording)
         if isinstance(part, TurnRecording):
             await _play(services, player, part, io)
             continue
-        if isinstance(part, Intent) and live is not None:
+        if part.command is not None and live is not None:
             await asyncio.to_thread(executor.run, part.command)
-        journal.append(part)
+        journal.append(part.body)
     divergence = first_divergence(recording.records, journal.records())
-    return ReplayReport(turns, runner.commands, divergence)
+    return ReplayReport(len(history.turns), runner.commands, divergence)
 
 
 async def _play(services: TurnServices, player: Player, turn: TurnRecording, io: TurnIO) -> None:

@@ -26,15 +26,9 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from kogniterm.memory.learnings import error_line
-from kogniterm.sessions.records import (
-    InputReceived,
-    Judged,
-    NodeRan,
-    Outcome,
-    Record,
-    Requested,
-)
-from kogniterm.types import ActionRequest, Plan
+from kogniterm.sessions.history import SessionHistory
+from kogniterm.sessions.records import Record
+from kogniterm.types import Plan
 
 TURNS = 2
 """Turns after the one of the failure in which a success may still belong to it."""
@@ -237,43 +231,32 @@ def _words(text: str) -> list[str]:
 
 def _runs(records: Iterable[Record]) -> list[_Run]:
     """Return the commands that ended by themselves, in the order of their ends."""
-    turn, task, plan = 0, "", None
-    requests: dict[str, ActionRequest] = {}
-    looking: set[str] = set()
     edited: dict[str, list[str]] = {}
     runs: list[_Run] = []
-    for record in records:
-        match record.body:
-            case InputReceived(turn=number, input=given):
-                turn, task, plan = number, given.typed, None
-            case NodeRan(update=update) if update.plan is not None and not update.agent:
-                plan = update.plan
-            case Requested(request=request):
-                requests[request.id] = request
-            case Judged(request_id=number, report=report) if report.label == "safe_readonly":
-                looking.add(number)
-            case Outcome(request_id=number, status="finished", result=result) as outcome:
-                asked = requests.get(number)
-                agent = asked.agent if asked is not None else ""
-                if result is None:
-                    if asked is not None and asked.effect == "edit":
-                        path = str(asked.arguments.get("path", ""))
-                        edited.setdefault(agent, []).append(path)
-                elif result.ended == "exited" and result.exit_code is not None:
-                    words = tuple(_split(result.command))
-                    looks = number in looking or (
-                        bool(words) and _LOOKING.fullmatch(words[0]) is not None
+    for turn in SessionHistory(records).all_turns:
+        for action in turn.ended:
+            request, result = action.request, action.result
+            agent = request.agent if request is not None else ""
+            if action.status != "finished":
+                continue
+            if result is None:
+                if request is not None and action.effect == "edit":
+                    path = str(request.arguments.get("path", ""))
+                    edited.setdefault(agent, []).append(path)
+            elif result.ended == "exited" and result.exit_code is not None:
+                words = tuple(_split(result.command))
+                looks = (action.report is not None and action.report.label == "safe_readonly") or (
+                    bool(words) and _LOOKING.fullmatch(words[0]) is not None
+                )
+                plans = [plan for seq, plan in turn.plans if seq < action.ended_seq]
+                step = _open_step(plans[-1] if plans and not agent else None)
+                changed = tuple(filter(None, edited.pop(agent, [])))
+                runs.append(
+                    _Run(
+                        action.ended_seq, turn.number, turn.input.typed, result.command,
+                        result.exit_code, result.text, agent, step, looks, changed, words,
                     )
-                    step = _open_step(plan) if not agent else ""
-                    changed = tuple(filter(None, edited.pop(agent, [])))
-                    runs.append(
-                        _Run(
-                            record.seq, turn, task, result.command, result.exit_code, result.text,
-                            agent, step, looks, changed, words,
-                        )
-                    )  # fmt: skip
-                if outcome.plan is not None:
-                    plan = outcome.plan
+                )  # fmt: skip
     return runs
 
 

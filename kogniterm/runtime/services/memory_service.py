@@ -21,22 +21,14 @@ from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
 from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.journal.journal import Journal
-from kogniterm.sessions.records import (
-    Decided,
-    InputReceived,
-    NodeRan,
-    Outcome,
-    Record,
-    Requested,
-    TurnEnded,
-)
+from kogniterm.sessions.records import Record
 from kogniterm.text.matching import Matcher
 from kogniterm.text.shorten import cut
 from kogniterm.types import (
     EXECUTE_COMMAND,
     CommandResult,
-    Decision,
     Phrase,
     Plan,
     PlanStep,
@@ -96,9 +88,8 @@ class MemoryService:
         state = journal.state
         self.seen = state.seq
         if state.open_turn:  # it is learned from as a whole, once it ends
-            records = journal.records(max(1, state.seq - BEFORE_REPAIR))
-            begun = [one.seq for one in records if isinstance(one.body, InputReceived)]
-            self.seen = begun[-1] - 1 if begun else state.seq
+            history = SessionHistory(journal.records(max(1, state.seq - BEFORE_REPAIR)))
+            self.seen = history.turns[-1].seq - 1 if history.turns else state.seq
 
     def use_model(self, model: Model) -> None:
         """Let the session's model, and no other, read the conversation for facts.
@@ -229,11 +220,12 @@ class MemoryService:
         first, self.seen = self.seen + 1, self.journal.state.seq
         before = list(self.journal.records(max(1, first - BEFORE_REPAIR)))
         records = [record for record in before if record.seq >= first]
-        self._keep_outcomes(records)
-        self._keep_plan(plan_lesson(records))
+        history = SessionHistory(records)
+        self._keep_outcomes(history)
+        self._keep_plan(plan_lesson(history))
         self._keep_repairs(before, first)
-        self.context.named(named_in_turn(records))
-        self._keep_example(approved_command(records))
+        self.context.named(named_in_turn(history))
+        self._keep_example(approved_command(history))
         with self._quietly("what was said could not be kept"):
             said = _said(self._records(self.context.cursor))
             kept = self.context.end_turn(answer, said, first - 1)
@@ -260,13 +252,13 @@ class MemoryService:
         for task in self._learning:
             task.cancel()
 
-    def _keep_outcomes(self, records: Iterable[Record]) -> None:
+    def _keep_outcomes(self, history: SessionHistory) -> None:
         """Keep how commands ended, good or bad, as lessons for similar tasks."""
         learnings = self.context.learnings
         if learnings is None or not self.real_commands:
             return
         with self._quietly("the outcomes could not be kept"), learnings.together():
-            for task, result in commands_ended(records):
+            for task, result in commands_ended(history):
                 learnings.record(
                     task,
                     result.command,
@@ -367,12 +359,11 @@ class MemoryService:
 def _said(records: Iterable[Record]) -> list[Message]:
     """Return what was said in a conversation, with the user's own words marked."""
     said: list[Message] = []
-    for record in records:
-        match record.body:
-            case InputReceived(input=given) if given.source != "shell":
-                said.append(Message(record.seq, "person", _own(given), record.time))
-            case TurnEnded(answer=text) if text:
-                said.append(Message(record.seq, "model", text, record.time))
+    for turn in SessionHistory(records).all_turns:
+        if turn.seq and turn.input.source != "shell":
+            said.append(Message(turn.seq, "person", _own(turn.input), turn.time))
+        if turn.end is not None and turn.end.answer:
+            said.append(Message(turn.end.seq, "model", turn.end.answer, turn.end.time))
     return said
 
 
@@ -381,21 +372,18 @@ def _own(given: UserInput) -> str:
     return hide(given.typed, given.foreign)
 
 
-def named_in_turn(records: Iterable[Record]) -> list[Mention]:
+def named_in_turn(history: SessionHistory) -> list[Mention]:
     """Return what a turn named: in the user's words, and in the commands and edits that ran."""
     found: list[Mention] = []
-    waiting: dict[str, str] = {}
-    for record in records:
-        match record.body:
-            case InputReceived(input=given) if given.source != "shell":
-                found += named_in(given.typed, request=True)
-            case Requested(request=request) if request.effect == "edit":
-                waiting[request.id] = str(request.arguments.get("path", ""))
-            case Outcome(request_id=number, status="finished", result=result):
-                if result is not None:
-                    found += named_in(result.command)
-                elif waiting.get(number):
-                    found.append(Mention("file", waiting[number]))
+    for turn in history.all_turns:
+        if turn.input.source != "shell":
+            found += named_in(turn.input.typed, request=True)
+        for action in turn.ended:
+            if action.result is not None and action.status == "finished":
+                found += named_in(action.result.command)
+            elif action.request and action.effect == "edit" and action.status == "finished":
+                path = str(action.request.arguments.get("path", ""))
+                found += [Mention("file", path)] if path else []
     return found
 
 
@@ -421,46 +409,36 @@ def _set(new: Preference, old: Preference | None) -> Phrase:
     return Phrase("Preference set: {name} = {value}. Undo: {undo}", values)
 
 
-def commands_ended(records: Iterable[Record]) -> Iterator[tuple[str, CommandResult]]:
+def commands_ended(history: SessionHistory) -> Iterator[tuple[str, CommandResult]]:
     """Yield the model's commands that ended by themselves, each with the input it ran for."""
-    task = ""
-    commands: set[str] = set()
-    for record in records:
-        match record.body:
-            case InputReceived(input=given):
-                task = given.typed
-            case Requested(request=request) if request.effect == "command":
-                commands.add(request.id)
-            case Outcome(request_id=number, result=result) if number in commands and result:
-                if result.ended in ("exited", "signaled"):
-                    yield task, result
+    for turn in history.all_turns:
+        for action in turn.ended:
+            result = action.result
+            if action.request is None or action.effect != "command" or result is None:
+                continue
+            if result.ended in ("exited", "signaled"):
+                yield turn.input.typed, result
 
 
-def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:
+def approved_command(history: SessionHistory) -> tuple[str, str] | None:
     """Return (request, command) of a turn that ran exactly one command, which the user approved.
 
     With several commands it is open which one fulfilled the request, and a sub-agent's was for
     another task. Commands with a secret are left out, because they hold a placeholder.
     """
-    request = ""
-    decisions: dict[str, Decision] = {}
-    ran: list[str] = []
-    for record in records:
-        match record.body:
-            case InputReceived(input=given):
-                request = given.text if given.data is None and not given.attachments else ""
-            case Requested(request=action) if action.tool != EXECUTE_COMMAND or action.agent:
-                return None
-            case Decided(request_id=number, decision=decision):
-                decisions[number] = decision
-            case Outcome(request_id=number, status=status, result=result):
-                decided = decisions.get(number)
-                by_user = decided is not None and decided.by == "person"
-                good = status == "finished" and result is not None and result.exit_code == 0
-                ran.append(decided.command if decided is not None and by_user and good else "")
-    if not request or len(ran) != 1 or not ran[0] or "[secret:" in request + ran[0]:
+    given = history.open_turn.input
+    actions = [action for turn in history.all_turns for action in turn.actions.values()]
+    asked = [one.request for one in actions if one.request and one.effect != "person"]
+    ended = [action for action in actions if action.outcome is not None]
+    if any(one.tool != EXECUTE_COMMAND or one.agent for one in asked) or len(ended) != 1:
         return None
-    return request, ran[0]
+    decision, result = ended[0].decision, ended[0].result
+    if not given.text or given.data is not None or given.attachments:
+        return None
+    if decision is None or decision.by != "person" or "[secret:" in given.text + decision.command:
+        return None
+    good = ended[0].status == "finished" and result is not None and result.exit_code == 0
+    return (given.text, decision.command) if good else None
 
 
 SHORT = 60
@@ -478,18 +456,11 @@ class PlanLesson(NamedTuple):
     note: str
 
 
-def plan_lesson(records: Iterable[Record]) -> PlanLesson | None:
-    """Return the lesson of the plan in a turn's records, or None."""
-    plans: list[Plan] = []
-    stop = ""
-    for record in records:
-        match record.body:
-            case NodeRan(update=update) if update.plan is not None:
-                plans.append(update.plan)
-            case Outcome(plan=changed) if changed is not None:
-                plans.append(changed)
-            case TurnEnded(stop=ended):
-                stop = ended
+def plan_lesson(history: SessionHistory) -> PlanLesson | None:
+    """Return the lesson of the plan in a turn, or None."""
+    plans = [plan for turn in history.all_turns for _seq, plan in turn.plans]
+    end = history.open_turn.end
+    stop = end.stop if end is not None else ""
     if not plans or stop in UNTOLD or not any(s.status in ENDED for s in plans[-1].steps):
         return None
     last = plans[-1]

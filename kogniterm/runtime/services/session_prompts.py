@@ -14,7 +14,8 @@ from kogniterm import prompts
 from kogniterm.errors import SettingsError
 from kogniterm.prompts import PromptFile
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.sessions.records import InputReceived, Noted, Record
+from kogniterm.sessions.history import before_turns, notes
+from kogniterm.sessions.records import Noted, Record
 from kogniterm.types import Phrase
 
 KIND = "prompts"
@@ -57,13 +58,8 @@ def prompts_of_session(
 
 def kept_prompts(records: Iterable[Record]) -> Mapping[str, str] | None:
     """Return the user's files that a session began with; None without a note of them."""
-    for record in records:
-        if isinstance(record.body, InputReceived):
-            return None
-        if isinstance(record.body, Noted) and record.body.kind == KIND:
-            kept = record.body.data.get(KIND)
-            return dict(kept) if isinstance(kept, Mapping) else None
-    return None
+    note = next(notes(before_turns(records), KIND), None)
+    return dict(note.value) if note is not None and isinstance(note.value, Mapping) else None
 
 
 def files_of(

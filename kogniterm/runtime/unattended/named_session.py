@@ -7,10 +7,10 @@ begun again: an interrupted one continues, and of a finished one the answer is r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.records import InputReceived, TurnEnded
+from kogniterm.sessions.history import PastTurn, SessionHistory
 from kogniterm.text.redact import unnumbered
 from kogniterm.types import Answer, Phrase, UserInput, events
 
@@ -20,36 +20,15 @@ if TYPE_CHECKING:
     from kogniterm.runtime.turn_journal import TurnJournal
 
 
-class GivenBefore(NamedTuple):
-    """A turn that was given the same task; `ended` is its end, None while it is open."""
-
-    turn: int
-    ended: TurnEnded | None
-
-    @property
-    def answer(self) -> Answer:
-        """Return the answer of a turn that has ended."""
-        ended = self.ended
-        assert ended is not None
-        told = Phrase("The task ended before ({stop}).", {"stop": ended.stop})
-        reason = told if ended.exit_code else None
-        return Answer(ended.answer, ended.stop, ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
-
-
-def given_before(journal: TurnJournal, task: UserInput) -> GivenBefore | None:
+def given_before(journal: TurnJournal, task: UserInput) -> PastTurn | None:
     """Return the last turn that was given `task`, or None.
 
     Raises `UsageError` while a turn with another task is open.
     """
     state, wanted = journal.state, _key(journal.redact_input(task))
-    found: GivenBefore | None = None
-    for record in state.conversation(journal.records()):
-        match record.body:
-            case InputReceived(turn=turn, input=given) if _key(given) == wanted:
-                found = GivenBefore(turn, None)
-            case TurnEnded(turn=turn) as ended if found is not None and found.turn == turn:
-                found = GivenBefore(turn, ended)
-    if state.open_turn and (found is None or found.turn != state.turn):
+    turns = SessionHistory(journal.records()).conversation
+    found = next((one for one in reversed(turns) if _key(one.input) == wanted), None)
+    if state.open_turn and (found is None or found.number != state.turn):
         raise UsageError(
             "Session {session} is in the middle of another task. Continue that one first: "
             "kogniterm run --resume {session}",
@@ -63,10 +42,14 @@ def _key(task: UserInput) -> tuple[str, str]:
     return unnumbered(task.typed), unnumbered(task.data or "")
 
 
-def repeat_answer(session: LiveSession, before: GivenBefore, sink: EventSink) -> Answer:
+def repeat_answer(session: LiveSession, turn: PastTurn, sink: EventSink) -> Answer:
     """Report the answer of a task that has ended before; nothing is run or recorded."""
-    sink(events.TurnStarted(session.id, before.turn, session.model.name, session.executor.cwd))
+    ended = turn.end
+    assert ended is not None
+    told = Phrase("The task ended before ({stop}).", {"stop": ended.stop})
+    reason = told if ended.exit_code else None
+    answer = Answer(ended.answer, ended.stop, ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
+    sink(events.TurnStarted(session.id, turn.number, session.model.name, session.executor.cwd))
     sink(events.Notice(Phrase("This task has ended before; its answer is shown again.")))
-    answer = before.answer
     sink(events.TurnEnded(answer))
     return answer

@@ -23,6 +23,7 @@ from kogniterm.runtime.session_plans import may_grant, use_grant
 from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
+from kogniterm.sessions.history import PastNote, notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
 from kogniterm.text.shorten import one_line
@@ -68,8 +69,8 @@ class Parking:
         self._lock = asyncio.Lock()
         # A resumed turn gets again what the signed answer about the plan in force granted.
         with suppress(*stored_answers.UNREADABLE):
-            notes = (codec.from_fields(ParkedQuestion, one.data) for one in self._notes(PARKED))
-            asked = next((one for one in reversed(list(notes)) if one.plan is not None), None)
+            parked = [codec.from_fields(ParkedQuestion, one.data) for one in self._notes(PARKED)]
+            asked = next((one for one in reversed(parked) if one.plan is not None), None)
             now = session.state.plan
             if asked and asked.plan and now and now.revision == asked.plan.revision:
                 digest = stored_answers.question_digest(session.id, asked)
@@ -167,10 +168,9 @@ class Parking:
         question = ParkedQuestion("", kind, title, host, cwd, about=about, **told)
         return replace(question, digest=stored_answers.question_digest(self.session.id, question))
 
-    def _notes(self, kind: str) -> list[Noted]:
-        records = self.session.state.conversation(self.session.journal.records())
-        bodies = (record.body for record in records)
-        return [one for one in bodies if isinstance(one, Noted) and one.kind == kind]
+    def _notes(self, kind: str) -> list[PastNote]:
+        records = self.session.journal.records()
+        return list(notes(self.session.state.conversation(records), kind))
 
     def _stored(self, question: ParkedQuestion) -> StoredAnswer | None:
         """Return the last answer to the question that the user signed."""

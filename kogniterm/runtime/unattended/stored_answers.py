@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.host.identity import account_name
+from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import Noted
@@ -99,15 +100,14 @@ def open_question(store: SessionStore, session_id: str, key: Path) -> ParkedQues
     question: ParkedQuestion | None = None
     answered, ignored = set[str](), set[str]()
     records = codec.readable_records(store.database, session_id, kinds=(_NOTE,))
-    for record in state.conversation(records):
-        body = record.body
-        if isinstance(body, Noted) and body.kind == PARKED:
-            with suppress(*UNREADABLE):
-                found = codec.from_fields(ParkedQuestion, body.data)
-                question = found if found.kind in CHOICES else None
-        elif isinstance(body, Noted) and body.kind == ANSWERED:
-            counts = signed_answer(body.data, key) is not None
-            (answered if counts else ignored).add(str(body.data.get("digest")))
+    for note in notes(state.conversation(records), PARKED, ANSWERED):
+        if note.kind == ANSWERED:
+            counts = signed_answer(note.data, key) is not None
+            (answered if counts else ignored).add(str(note.data.get("digest")))
+            continue
+        with suppress(*UNREADABLE):
+            found = codec.from_fields(ParkedQuestion, note.data)
+            question = found if found.kind in CHOICES else None
     digest = question_digest(session_id, question) if question is not None else ""
     if question is None or digest in answered:
         return None

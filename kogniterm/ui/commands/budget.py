@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.budgets import OF_SESSION, UNITS, Budget, parse_amount, session_spent
-from kogniterm.types import Phrase
+from kogniterm.runtime.budgets import OF_SESSION, UNITS, Budget, parse_amount
+from kogniterm.types import Phrase, Usage
 from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, amount
 from kogniterm.ui.repl import Repl
@@ -66,13 +66,19 @@ def _limit(held: Budget, name: str, *, of_session: bool = False) -> str:
 
 
 def _session_spent(repl: Repl) -> Mapping[str, float]:
+    """Return the sums over all turns by the names of the limits, in tokens, dollars and seconds."""
     from kogniterm.models.catalog import cost_of
-    from kogniterm.runtime.budgets import by_model, turn_uses
+    from kogniterm.sessions.history import SessionHistory
 
-    records = list(repl.session.journal.records())
-    spent, _usage = session_spent(records)
-    dollars = [cost_of(name, used) for name, used in by_model(turn_uses(records)).items()]
-    return {**spent, "dollars": sum(filter(None, dollars))}
+    history = SessionHistory(repl.session.journal.records())
+    usage = sum(history.models.values(), Usage())
+    dollars = (cost_of(name, used) for name, used in history.models.items())
+    return {
+        "steps": usage.calls,
+        "seconds": sum(turn.seconds for turn in history.turns),
+        "tokens": usage.input + usage.output,
+        "dollars": sum(filter(None, dollars)),
+    }
 
 
 def choices(repl: Repl) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.runtime.budgets import TurnUse, by_model, turn_uses
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.text.money import money
 from kogniterm.types import Phrase, Usage
 from kogniterm.ui.commands.registry import one_of
@@ -106,17 +106,20 @@ class CostTable:
 
 def cost(repl: Repl, argument: str) -> None:
     """Run /cost [turns]."""
-    uses = turn_uses(repl.session.journal.records())
-    whole = Row(_("session"), by_model(uses), "accent")
+    history = SessionHistory(repl.session.journal.records())
+    whole = Row(_("session"), history.models, "accent")
     if argument:
         one_of(argument, (TURNS,))
-        names = (f"{u.turn}  {' '.join(u.said.split())}" if u.turn else "0" for u in uses)
-        rows = [Row(name, one.models) for name, one in zip(names, uses, strict=True)]
+        rows = [Row("0", history.before.models)] if history.before.models else []
+        rows += [
+            Row(f"{one.number}  {' '.join(one.input.typed.split())}", one.models)
+            for one in history.turns
+        ]
         repl.display.write(CostTable(_("turn"), [*rows, whole]))
     else:
-        last = uses[-1] if uses and uses[-1].turn else TurnUse(0, "")
-        name = _("last turn") if last.ended or not last.turn else _("this turn")
-        rows = [Row(name, last.models, "accent"), whole]
+        last = history.turns[-1] if history.turns else None
+        name = _("last turn") if last is None or last.end else _("this turn")
+        rows = [Row(name, last.models if last else {}, "accent"), whole]
         if len(whole.models) > 1:
             named = whole.models.items()
             rows += [Row(m.partition(":")[2] or m, {m: used}, indent="  ") for m, used in named]

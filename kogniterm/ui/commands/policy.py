@@ -16,7 +16,7 @@ from kogniterm.ui.repl import Repl
 from kogniterm.ui.words.approval_words import source_text, use_text
 
 if TYPE_CHECKING:
-    from kogniterm.sessions.records import Judged
+    from kogniterm.sessions.history import PastJudgement
 
 
 TRUST_ACTIONS = ("show", "revoke")
@@ -100,14 +100,13 @@ def _why_asked(repl: Repl) -> None:
             )
 
 
-def _last_asked(repl: Repl) -> Judged | None:
-    from kogniterm.sessions.records import Judged
+def _last_asked(repl: Repl) -> PastJudgement | None:
+    from kogniterm.sessions.history import SessionHistory
 
-    found = None
-    for record in repl.session.journal.records():
-        if isinstance(record.body, Judged) and record.body.verdict.kind == "ask":
-            found = record.body
-    return found
+    turns = SessionHistory(repl.session.journal.records()).all_turns
+    actions = (action for turn in turns for action in turn.actions.values())
+    judged = (one for action in actions for one in action.judgements)
+    return next((one for one in reversed(list(judged)) if one.verdict.kind == "ask"), None)
 
 
 async def trust(repl: Repl, argument: str) -> None:

@@ -10,8 +10,8 @@ from rich.theme import Theme
 
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of, price_of
-from kogniterm.runtime.budgets import by_model, turn_uses
 from kogniterm.sessions.fold import Note, usage_note
+from kogniterm.sessions.history import SessionHistory
 from kogniterm.types import Usage
 from kogniterm.ui.commands.cost import CostTable, Row
 from tests.flows.conftest import MakeFlow, make_flow
@@ -71,7 +71,7 @@ async def test_the_price_follows_the_model_that_was_used(make_flow: MakeFlow) ->
     assert session is not None
     session.journal.record(Note.MODEL.record("openai:gpt-99"))
     records = list(session.journal.records())
-    (name,) = by_model(turn_uses(records))
+    (name,) = SessionHistory(records).models
     assert name.startswith("scripted:")
     told = await Commanded(session).type("/cost")
     assert "$0.00" in told

@@ -22,6 +22,7 @@ from kogniterm.runtime.extensions.hooks.hook_runs import (
     refuses,
     run_hook,
 )
+from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted, Record
 from kogniterm.text.visible import with_texts
@@ -287,10 +288,5 @@ class PastRun:
 
 def past_runs(records: Iterable[Record]) -> list[PastRun]:
     """Return the runs of hooks in a session, in order."""
-    found: list[PastRun] = []
-    for record in records:
-        body = record.body
-        if isinstance(body, Noted) and body.kind == NOTED:
-            ran: Any = body.data.get("ran", ())
-            found += [codec.from_fields(PastRun, one) for one in ran]
-    return found
+    ran = (one for note in notes(records, NOTED) for one in note.data.get("ran", ()))
+    return [codec.from_fields(PastRun, one) for one in ran]

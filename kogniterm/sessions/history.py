@@ -1,0 +1,323 @@
+"""The history of a session: its turns, and what was asked, done and answered in each.
+
+`SessionHistory` is the one reader of records for those who want to know what happened; `fold` tells
+from them how the session goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, NamedTuple, TypeAlias
+
+from kogniterm.sessions.fold import Note, usage_of_note
+from kogniterm.sessions.records import (
+    Compacted,
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Noted,
+    Outcome,
+    Record,
+    Requested,
+    Rewound,
+    SessionOpened,
+    TurnEnded,
+)
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    EffectClass,
+    NodeUpdate,
+    Plan,
+    RiskReport,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+
+class PastCompaction(NamedTuple):
+    """A compaction of the history, which kept `plan`."""
+
+    plan: Plan | None
+
+
+class PastEnd(NamedTuple):
+    """The end of a turn."""
+
+    seq: int
+    time: float
+    stop: str
+    exit_code: int
+    answer: str
+
+
+class PastNote(NamedTuple):
+    """A note, with the value that it sets if its kind has one."""
+
+    seq: int
+    kind: str
+    data: Mapping[str, Any]
+
+    @property
+    def value(self) -> Any:
+        """The datum with the name of the kind, or None."""
+        return self.data.get(self.kind)
+
+
+class PastJudgement(NamedTuple):
+    """The report and verdict on a request, as it was then and in the folder `cwd`."""
+
+    request_id: str
+    request: ActionRequest | None
+    cwd: str
+    report: RiskReport
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class PastAction:
+    """An action request and what came of it; `seq` and `time` are of its first record.
+
+    A command of the user's own has no request. What was edited or asked again has more than one
+    judgement. `asked` is when the user could first answer. Times are in seconds since the epoch.
+    """
+
+    id: str
+    seq: int
+    time: float
+    request: ActionRequest | None = None
+    cwd: str = ""
+    env_hash: str = ""
+    asked: float = 0.0
+    judgements: list[PastJudgement] = field(default_factory=list)
+    decision: Decision | None = None
+    decided: float | None = None
+    intent: Intent | None = None
+    started: float | None = None
+    outcome: Outcome | None = None
+    ended: float | None = None
+    ended_seq: int = 0
+    begun: bool = False
+    damaged: bool = False
+
+    @property
+    def effect(self) -> EffectClass:
+        return "command" if self.request is None else self.request.effect
+
+    @property
+    def command(self) -> str:
+        """The command that was started, as it is recorded, or an empty string."""
+        return self.intent.command if self.intent is not None else ""
+
+    @property
+    def report(self) -> RiskReport | None:
+        return self.judgements[-1].report if self.judgements else None
+
+    @property
+    def ran(self) -> bool:
+        """True when it was started, as far as is known."""
+        result = self.result
+        refused = result is not None and result.ended == "not_started"
+        return self.intent is not None and not refused
+
+    @property
+    def result(self) -> CommandResult | None:
+        """The result of a command that has ended."""
+        return None if self.outcome is None else self.outcome.result
+
+    @property
+    def status(self) -> str:
+        """The status of the outcome; unknown without one of what was started, else empty."""
+        if self.outcome is not None and not self.damaged:
+            return self.outcome.status
+        return "unknown" if self.intent is not None or self.damaged else ""
+
+
+Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastEnd"
+
+
+@dataclass(slots=True)
+class PastTurn:
+    """An input with all that followed until the next one.
+
+    `parts` are in the order in which they began; an action that is only proposed is none of them
+    yet. `ended` are the actions with an outcome, in its order. `model` is the session's at the
+    beginning, `models` are the calls by the model's name. `last` is the time of the last record,
+    and `away` the seconds before another process `resumed` the turn. With `rewound` the
+    conversation went back to before it.
+    """
+
+    number: int = 0
+    seq: int = 0
+    time: float = 0.0
+    input: UserInput = field(default_factory=lambda: UserInput(""))
+    model: str = ""
+    actions: dict[str, PastAction] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    ended: list[PastAction] = field(default_factory=list)
+    plans: list[tuple[int, Plan]] = field(default_factory=list)
+    notes: list[PastNote] = field(default_factory=list)
+    models: dict[str, Usage] = field(default_factory=dict)
+    end: PastEnd | None = None
+    last: float = 0.0
+    resumed: bool = False
+    away: float = 0.0
+    rewound: bool = False
+
+    @property
+    def nodes(self) -> list[NodeUpdate]:
+        """The updates of nodes, in order."""
+        return [part for part in self.parts if isinstance(part, NodeUpdate)]
+
+    @property
+    def seconds(self) -> float:
+        """The time from the input to the end, or to the last record of a turn without one."""
+        return max((self.last if self.end is None else self.end.time) - self.time, 0)
+
+    def count(self, model: str, usage: Usage) -> None:
+        """Add calls of a model."""
+        if usage != Usage():
+            self.models[model] = self.models.get(model, Usage()) + usage
+
+
+class SessionHistory:
+    """The turns of a session, read from its records or from some of them.
+
+    What happened before the first input is in a turn with the number 0, `before`.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.before = PastTurn()
+        self.turns: list[PastTurn] = []
+        self.opened: list[SessionOpened] = []
+        self.seq = 0
+        self._model = ""
+        self._actions: dict[str, PastAction] = {}
+        self.read(records)
+
+    @property
+    def conversation(self) -> list[PastTurn]:
+        """The turns that the conversation did not go back to before."""
+        return [turn for turn in self.turns if not turn.rewound]
+
+    @property
+    def all_turns(self) -> list[PastTurn]:
+        """The turns, after `before`."""
+        return [self.before, *self.turns]
+
+    @property
+    def open_turn(self) -> PastTurn:
+        """The turn that new records belong to."""
+        return self.turns[-1] if self.turns else self.before
+
+    @property
+    def models(self) -> dict[str, Usage]:
+        """The calls of all turns by the model's name."""
+        total = PastTurn()
+        for turn in self.all_turns:
+            for model, usage in turn.models.items():
+                total.count(model, usage)
+        return total.models
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Take later records into account."""
+        for record in records:
+            self._read(record)
+            self.seq, self.open_turn.last = record.seq, record.time
+
+    def lose(self, kind: str, request_id: str | None) -> None:
+        """Take a record into account of which only the stored kind and request are readable."""
+        known = self._actions.get(request_id or "")
+        if known is not None and kind in ("intent", "outcome"):
+            known.damaged = True
+
+    def _read(self, record: Record) -> None:
+        turn, seq, time = self.open_turn, record.seq, record.time
+        match record.body:
+            case SessionOpened() as opened:
+                self.opened.append(opened)
+                self._model = opened.model or self._model
+                if turn.number and turn.end is None:
+                    turn.resumed = True
+                    turn.away += time - turn.last
+            case InputReceived(turn=number, input=given):
+                self.turns.append(PastTurn(number, seq, time, given, self._model))
+            case NodeRan(update=update):
+                turn.parts.append(update)
+                turn.count(update.model or self._model, update.usage)
+                if update.plan is not None:
+                    turn.plans.append((seq, update.plan))
+                for request in update.pending:
+                    self._action(request.id, record).request = request
+            case Compacted(plan=plan, usage=usage):
+                turn.parts.append(PastCompaction(plan))
+                turn.count(self._model, usage)
+            case Rewound(to_seq=back):
+                for one in self.turns:
+                    one.rewound = one.rewound or one.seq >= back
+            case TurnEnded(stop=stop, exit_code=code, answer=answer):
+                turn.end = PastEnd(seq, time, stop, code, answer)
+                turn.parts.append(turn.end)
+            case Noted() as note:
+                self._note(turn, PastNote(seq, note.kind, note.data), usage_of_note(note))
+            case Requested() | Judged() | Decided() | Intent() | Outcome() as body:
+                key = body.request.id if isinstance(body, Requested) else body.request_id
+                action = self._action(key, record)
+                if not action.begun:
+                    action.begun = True
+                    turn.parts.append(action)
+                self._read_action(turn, action, record)
+
+    def _action(self, key: str, record: Record) -> PastAction:
+        """Return the action of a request, a new one at its first record."""
+        if key not in self._actions:
+            self._actions[key] = PastAction(key, record.seq, record.time, asked=record.time)
+            self.open_turn.actions[key] = self._actions[key]
+        return self._actions[key]
+
+    def _read_action(self, turn: PastTurn, action: PastAction, record: Record) -> None:
+        match record.body:
+            case Requested(request=request, cwd=cwd, env_hash=env):
+                action.request, action.cwd, action.env_hash = request, cwd, env
+            case Judged(report=report, verdict=verdict):
+                judgement = PastJudgement(action.id, action.request, action.cwd, report, verdict)
+                action.judgements.append(judgement)
+                action.asked = record.time
+            case Decided(decision=decision):
+                action.decision, action.decided = decision, record.time
+            case Intent(cwd=cwd, env_hash=env) as intent:
+                action.intent, action.started, action.damaged = intent, record.time, False
+                action.cwd, action.env_hash = cwd, env
+            case Outcome() as outcome:
+                action.outcome, action.ended, action.damaged = outcome, record.time, False
+                action.ended_seq = record.seq
+                turn.ended.append(action)
+                turn.count(self._model, outcome.usage)
+                if outcome.plan is not None:
+                    turn.plans.append((record.seq, outcome.plan))
+
+    def _note(self, turn: PastTurn, note: PastNote, usage: Usage) -> None:
+        turn.notes.append(note)
+        if note.kind == Note.MODEL:
+            self._model = str(note.value or "")
+        # What is learned from a turn afterwards counts as part of it.
+        counted = [one for one in self.all_turns if one.number == note.data.get("turn")]
+        (counted or [turn])[-1].count(str(note.data.get("model") or self._model), usage)
+
+
+def notes(records: Iterable[Record], *kinds: str) -> Iterator[PastNote]:
+    """Yield the notes of some kinds, in order."""
+    for record in records:
+        if isinstance(record.body, Noted) and record.body.kind in kinds:
+            yield PastNote(record.seq, record.body.kind, record.body.data)
+
+
+def before_turns(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records before the first input."""
+    return takewhile(lambda record: not isinstance(record.body, InputReceived), records)
