@@ -167,13 +167,14 @@ def assemble(
     acting = _open_execution(given, stored)
     extensions = _open_extensions(given, stored, acting, modes)
     services = _turn_services(given, stored, acting, extensions, modes, open_model)
+    missing = missing_packages(given.telemetry) if given.telemetry.exporters else ()
     session = LiveSession(
         services, open_model, acting.policy, acting.executor, acting.undo, stored.archive,
         stored.memory, stored.forgetting, extensions, INPUT_STEPS,
         (*given.notices, *_found(journal, modes.approval), *stored.notices,
          *extensions.tools.known.notices, *services.context.agents.notices,
          *extensions.hook_service.notices, *_told_of_script(given, stored.journal),
-         *_told_of_telemetry(given)),
+         *((not_installed(missing),) if missing else ())),
     )  # fmt: skip
     state = session.state
     if modes.approval != state.mode:  # the process before had others
@@ -468,12 +469,6 @@ def _turn_services(
 
 def _answers(given: SessionInputs) -> Path | None:
     return given.commands.path if given.commands is not None else None
-
-
-def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
-    """Yield notices about telemetry that was asked for and cannot be sent."""
-    if given.telemetry.exporters and (missing := missing_packages(given.telemetry)):
-        yield not_installed(missing)
 
 
 def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phrase]:

@@ -108,7 +108,9 @@ async def run_other_turn(
     if given is None and user_input.source == "recipe":
         from kogniterm.runtime.use_cases.run_recipe import continue_in_session
 
-        return await continue_in_session(session, io)
+        answer = await continue_in_session(session, io)
+        session.context.learn(answer, io)
+        return answer
     return await (run_agent if user_input.agent else run_custom_command)(session, given, io)
 
 

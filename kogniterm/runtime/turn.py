@@ -112,7 +112,9 @@ async def run_turn(
         if user_input is not None:
             _begin(services, user_input, io)
         elif not journal.state.open_turn:
-            return nothing_open(io, count)
+            nothing = nothing_open(io, count)
+            services.context.learn(nothing, io)
+            return nothing
         else:
             state, name = journal.state, services.modes.model.info.name
             cwd = services.runner.executor.cwd
