@@ -20,7 +20,7 @@ from kogniterm.cli.options import TASK, Argument, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.terminal_owner import open_terminal
-from kogniterm.runtime.inputs.called_input import called
+from kogniterm.runtime.inputs.called_input import resolve_input
 from kogniterm.runtime.named_files import mentions
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
@@ -214,7 +214,7 @@ def do_task(
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not (not request.task or request.task == ["-"]):
-            user_input = called(session, user_input, _own_commands)
+            user_input = resolve_input(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
         if create and user_input is not None:

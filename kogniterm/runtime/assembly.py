@@ -162,17 +162,18 @@ def assemble(
     approval = "plan" if _still_planning(state) else settings.approval_mode
     plans = PlanSettings(approval=settings.plan_approval)
     modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
-    stored = _open_stored(given, journal, store, modes.model)
-    acting = _open_acting(given, stored)
+    stored = _open_storage(given, journal, store, modes.model)
+    acting = _open_execution(given, stored)
     extensions = _open_extensions(given, stored, acting, modes)
     services = _turn_services(given, stored, acting, extensions, modes, open_model)
+    missing = missing_packages(given.telemetry) if given.telemetry.exporters else ()
     session = LiveSession(
         services, open_model, acting.policy, acting.executor, acting.undo, stored.archive,
         stored.memory, stored.forgetting, extensions, INPUT_STEPS,
         (*given.notices, *_found(journal, modes.approval), *stored.notices,
          *extensions.tools.known.notices, *services.context.agents.notices,
          *extensions.hook_service.notices, *_told_of_script(given, stored.journal),
-         *_told_of_telemetry(given)),
+         *((not_installed(missing),) if missing else ())),
     )  # fmt: skip
     state = session.state
     if modes.approval != state.mode:  # the process before had others
@@ -182,7 +183,7 @@ def assemble(
     return session
 
 
-class Stored(NamedTuple):
+class SessionStorage(NamedTuple):
     """Storage and memory of a session, and the files of its project that are trusted."""
 
     journal: TurnJournal
@@ -195,9 +196,9 @@ class Stored(NamedTuple):
     notices: tuple[Phrase, ...]
 
 
-def _open_stored(
+def _open_storage(
     given: SessionInputs, journal: SessionJournal, store: SessionStore, model: Model
-) -> Stored:
+) -> SessionStorage:
     settings, paths, state = given.settings, given.paths, journal.state
     workspace, secrets = Path(state.folder), _known_secrets(given)
     seen = walk(workspace)
@@ -220,7 +221,7 @@ def _open_stored(
     )
     forgetting = ForgetService(archive, memory, AskPort())
     notices = (*told, *of_prompts, *too_much(project))
-    return Stored(written, redactor, memory, archive, forgetting, project, texts, notices)
+    return SessionStorage(written, redactor, memory, archive, forgetting, project, texts, notices)
 
 
 def _open_memory(
@@ -271,7 +272,7 @@ def _open_memory(
     return service
 
 
-class Acting(NamedTuple):
+class SessionExecution(NamedTuple):
     """Approval and execution of a session's actions."""
 
     policy: PolicyService
@@ -281,7 +282,7 @@ class Acting(NamedTuple):
     outputs: KeptOutputs
 
 
-def _open_acting(given: SessionInputs, stored: Stored) -> Acting:
+def _open_execution(given: SessionInputs, stored: SessionStorage) -> SessionExecution:
     settings, journal = given.settings, stored.journal
     state = journal.state
     policy = open_policy(
@@ -318,7 +319,7 @@ def _open_acting(given: SessionInputs, stored: Stored) -> Acting:
         int(settings.command_timeout) or DEFAULT_TIMEOUT,
     )
     undo = UndoService(preimages, Path(state.folder))
-    return Acting(policy, executor, undo, hosts, KeptOutputs(readable, stored.secrets))
+    return SessionExecution(policy, executor, undo, hosts, KeptOutputs(readable, stored.secrets))
 
 
 def _open_executor(given: SessionInputs, journal: TurnJournal, outputs: Path) -> CommandExecutor:
@@ -346,7 +347,7 @@ def _open_executor(given: SessionInputs, journal: TurnJournal, outputs: Path) ->
 
 
 def _open_extensions(
-    given: SessionInputs, stored: Stored, acting: Acting, modes: SessionModes
+    given: SessionInputs, stored: SessionStorage, acting: SessionExecution, modes: SessionModes
 ) -> Extensions:
     settings, paths, journal = given.settings, given.paths, stored.journal
     policy, executor, asker = acting.policy, acting.executor, stored.forgetting.asker
@@ -383,8 +384,8 @@ def _open_extensions(
 
 def _built_in_tools(
     given: SessionInputs,
-    stored: Stored,
-    acting: Acting,
+    stored: SessionStorage,
+    acting: SessionExecution,
     modes: SessionModes,
     skills: SkillService,
     servers: McpServers,
@@ -415,8 +416,8 @@ def _built_in_tools(
 
 def _turn_services(
     given: SessionInputs,
-    stored: Stored,
-    acting: Acting,
+    stored: SessionStorage,
+    acting: SessionExecution,
     extensions: Extensions,
     modes: SessionModes,
     open_model: OpenModels,
@@ -441,7 +442,8 @@ def _turn_services(
         Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd),
         price=lambda usage, model: cost_of(model or modes.model.info.name, usage),
     )
-    environment = _environment_hash(given.environ)
+    variables = "\0".join(f"{key}={value}" for key, value in sorted(given.environ.items()))
+    environment = hashlib.sha256(variables.encode("utf-8", "surrogateescape")).hexdigest()
     workspace = str(resolved(Path(journal.state.folder)))
     return TurnServices(
         journal,
@@ -466,12 +468,6 @@ def _turn_services(
 
 def _answers(given: SessionInputs) -> Path | None:
     return given.commands.path if given.commands is not None else None
-
-
-def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
-    """Yield notices about telemetry that was asked for and cannot be sent."""
-    if given.telemetry.exporters and (missing := missing_packages(given.telemetry)):
-        yield not_installed(missing)
 
 
 def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phrase]:
@@ -557,9 +553,3 @@ def _as_printed(values: Iterable[str]) -> Iterator[bytes]:
     for value in values:
         yield value.encode("utf-8", "surrogateescape")
         yield re.sub(r'([\\"$`])', r"\\\1", value).encode("utf-8", "surrogateescape")
-
-
-def _environment_hash(environ: Mapping[str, str]) -> str:
-    """Return a digest that only shows whether two environments are the same."""
-    text = "\0".join(f"{key}={value}" for key, value in sorted(environ.items()))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -133,8 +133,9 @@ def _chosen_model(
     """Return the model of the settings, or the default of a new session; None for its own."""
     name = settings.model or (_default_model(options) if new else None)
     model = open_model(name) if name else None
-    if model is not None:
-        _check_effort(settings, options, model.info)
+    if model is not None and settings.origin("effort").kind == "flag":
+        for problem in _effort_notices(options, model.info):
+            raise UsageError(problem.template, **problem.values)
     return name, model
 
 
@@ -160,13 +161,6 @@ def _command_script(name: str | None, folder: str) -> CommandScript | None:
     if not script.commands:
         raise UsageError("The session in {path} ran no command.", path=path)
     return script
-
-
-def _check_effort(settings: Settings, options: ModelOptions, info: ModelInfo) -> None:
-    """Raise `UsageError` for an effort that was asked for now and that the model does not have."""
-    if settings.origin("effort").kind == "flag":
-        for problem in _effort_notices(options, info):
-            raise UsageError(problem.template, **problem.values)
 
 
 def _effort_notices(options: ModelOptions, info: ModelInfo) -> tuple[Phrase, ...]:

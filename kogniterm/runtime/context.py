@@ -141,7 +141,7 @@ class ContextService:
         """
         self.blocked = False
         model = self.modes.model.info
-        found = attached(
+        found = attach_files(
             user_input.attachments,
             Path(self.journal.state.folder),
             observation_limit(model.context_window),
@@ -286,7 +286,7 @@ class ContextService:
             said_meanwhile=self._said,
             instructions_due=self._instructions_due,
             window=modes.window,
-            language=self._language,
+            language=lambda: str(preference_of(self.memory, "language") or ""),
             agents={
                 key: replace(one, messages=tuple(self.journal.exact_messages(one.messages)))
                 for key, one in state.agents.items()
@@ -296,10 +296,6 @@ class ContextService:
             check_problem=check_problem,
             skills=partial(_text_at, self.journal, state.instructions, SKILLS),
         )
-
-    def _language(self) -> str:
-        """Return the code of the language that the user wants answers in; empty for none."""
-        return str(preference_of(self.memory, "language") or "")
 
     def _said(self, agent: str) -> Sequence[str]:
         """Return what the user said to an agent meanwhile, a change to or from plan mode included.
@@ -431,7 +427,7 @@ class _Attacher:
         return f"[{what}; image {len(self.images)} of this message]"
 
 
-def attached(
+def attach_files(
     paths: Sequence[str], folder: Path, limit: int, redact: Callable[[str], str], model: ModelInfo
 ) -> Attached:
     """Return the named files as `model` gets them, with about `limit` characters of text in all.
@@ -533,10 +529,10 @@ async def compact(
     older, _ = _parts(state, window)
     tell = tell or (lambda item: None)
     summary, usage = await _summary(older, model, whole, tell) if older else (None, Usage())
-    return compacted(state, window, summary, usage)
+    return compaction_record(state, window, summary, usage)
 
 
-def compacted(
+def compaction_record(
     state: SessionState, window: int, summary: str | None, usage: Usage | None = None
 ) -> Compacted:
     """Return the record made of the model's summary; with None the end of each call is kept."""

@@ -36,7 +36,7 @@ from kogniterm.types import (
 )
 
 
-class Judgement(NamedTuple):
+class JudgedRequest(NamedTuple):
     """Policy's verdict on a request, after hooks; `request` is as they changed it."""
 
     request: ActionRequest
@@ -60,7 +60,7 @@ class Gate:
     prepare: Callable[[], None] = lambda: None
     _io: TurnIO | None = field(default=None, init=False)
 
-    async def judge(self, request: ActionRequest, io: TurnIO) -> Judgement:
+    async def judge(self, request: ActionRequest, io: TurnIO) -> JudgedRequest:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
         if request.effect == "command":
             self.prepare()
@@ -80,7 +80,7 @@ class Gate:
         io.sink(events.ActionProposed(shown, told.report, told.verdict, cwd))
         return judged
 
-    def judge_again(self, request: ActionRequest, before: Verdict) -> Judgement:
+    def judge_again(self, request: ActionRequest, before: Verdict) -> JudgedRequest:
         """Judge a request that waits by the mode in use now; what a hook said `before` holds."""
         assert self._io is not None
         judged = self._by_policy(request, self._io)
@@ -89,7 +89,7 @@ class Gate:
             return judged._replace(verdict=before)
         return judged
 
-    async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:
+    async def _heard(self, judged: JudgedRequest, io: TurnIO) -> JudgedRequest:
         """Return the verdict after the hooks. Raises `RefusedError` where one ends the turn."""
         request, said = await self.hooks.before_tool(judged.request, io.sink)
         if request != judged.request:
@@ -106,7 +106,7 @@ class Gate:
 
     def _by_policy(
         self, request: ActionRequest, io: TurnIO, allowed_by: HookFindings | None = None
-    ) -> Judgement:
+    ) -> JudgedRequest:
         cwd = self.executor.cwd
         self.journal.given.answers = io.user_answers
         report = self.policy.assess(request, cwd)
@@ -121,7 +121,7 @@ class Gate:
         if mark := self.journal.secrets.placeholder(text_of(request)):
             why = Phrase(messages.NEVER_FILLED_IN.template, {"mark": mark})
             verdict = Verdict("deny", (why,), verdict.trace)
-        return Judgement(request, report, verdict)
+        return JudgedRequest(request, report, verdict)
 
     async def decide(
         self,

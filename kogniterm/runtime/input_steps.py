@@ -116,7 +116,9 @@ async def run_other_turn(
     if given is None and user_input.source == "recipe":
         from kogniterm.runtime.operations.run_recipe import continue_in_session
 
-        return await continue_in_session(session, io)
+        answer = await continue_in_session(session, io)
+        session.context.learn(answer, io)
+        return answer
     return await (run_agent if user_input.agent else run_custom_command)(session, given, io)
 
 

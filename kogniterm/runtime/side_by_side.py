@@ -25,7 +25,7 @@ from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_inputs import subject_of
-from kogniterm.runtime.gate import Gate, Judgement
+from kogniterm.runtime.gate import Gate, JudgedRequest
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd, until_done
 from kogniterm.runtime.turn_end import started_and_stopped
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
@@ -52,7 +52,7 @@ class Judging(Protocol):
 class Prepared(NamedTuple):
     """A request that was judged, and perhaps decided on, before its turn came."""
 
-    judged: Judgement
+    judged: JudgedRequest
     decision: Decision | None = None
 
 
@@ -179,14 +179,12 @@ class _Group:
         keyboard = _Keyboard(self.io.terminal, self.io.sink)
         for run, lane in taken:
             if lane is None:
-                self.members.append(_Member(run, asyncio.ensure_future(self._tool(run))))
+                tool = self.runner.run_tool(run.request)
+                self.members.append(_Member(run, asyncio.ensure_future(tool)))
                 continue
             self.io.sink(runner.started(run))
             running = self._command(run, lane, keyboard.borrowed(run.request.id))
             self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
-
-    async def _tool(self, run: Approved) -> CommandResult | ToolEnd:
-        return await self.runner.run_tool(run.request)
 
     async def _command(
         self, run: Approved, lane: Lane, terminal: Terminal | None

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
-from langchain_core.messages import BaseMessage
-
 from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.graph import think
@@ -42,10 +40,10 @@ from kogniterm.runtime.turn_end import (
     cancel_open,
     conclude,
     end_turn,
-    failed,
-    interrupted,
+    failed_answer,
+    interrupted_answer,
     nothing_open,
-    planned,
+    planned_answer,
 )
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_limits import limit_that_ends
@@ -114,7 +112,9 @@ async def run_turn(
         if user_input is not None:
             _begin(services, user_input, io)
         elif not journal.state.open_turn:
-            return nothing_open(io, count)
+            nothing = nothing_open(io, count)
+            services.context.learn(nothing, io)
+            return nothing
         else:
             state, name = journal.state, services.modes.model.info.name
             cwd = services.runner.executor.cwd
@@ -132,13 +132,13 @@ async def run_turn(
         told = messages.note(prompts.text("decide_action.user_stopped"))
         journal.record(NodeRan(NodeUpdate(STOPPED, (told,))))
         _note_cut_calls(services, count)
-        answer = interrupted(count)
+        answer = interrupted_answer(count)
     except OutcomeNotWrittenError:
         raise  # the journal takes no record after the missing one: the turn stays open
     except KognitermError as error:
         cancel_open(journal, "the turn ended early")
         _note_cut_calls(services, count)
-        answer = failed(error, count.usage)
+        answer = failed_answer(error, count.usage)
     answer = end_turn(journal, count.timed(answer), io)
     services.context.learn(answer, io)
     return answer
@@ -195,7 +195,7 @@ async def _think_and_act(services: TurnServices, io: TurnIO, count: TurnCount) -
         if not journal.state.pending and not (end is not None and end.node == "execute_tool"):
             return conclude(journal.state, count, end)
     cancel_open(journal, "only the plan was wanted")
-    return planned(journal.state, count)
+    return planned_answer(journal.state, count)
 
 
 async def _think(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
@@ -264,7 +264,8 @@ async def settle(
             text = prompts.text("execute_tool.secret_lost")
             journal.settle(waiting, "cancelled", messages.answer(waiting, text, failed=True))
             continue
-        failed = messages.failed_calls(_history(journal, request), apart=apart)
+        agent = journal.state.agents[request.agent] if request.agent else journal.state
+        failed = messages.failed_calls(agent.messages, apart=apart)
         cwd = services.runner.executor.cwd
         if failed and not services.gate.policy.may_follow(request, failed, cwd):
             text = messages.held_up(failed[0]["name"])
@@ -281,12 +282,6 @@ async def settle(
         else:
             await _run_at_once(services, request, io, count, judged, alone=bool(failed))
     return None
-
-
-def _history(journal: TurnJournal, request: ActionRequest) -> Sequence[BaseMessage]:
-    """Return the messages of the agent that made a request."""
-    agents = journal.state.agents
-    return agents[request.agent].messages if request.agent else journal.state.messages
 
 
 async def _run_at_once(

@@ -69,7 +69,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         reason = Phrase("Blocked: {why}", {"why": why})
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     if count.refused and outcome != "done":
-        return refused(text, count, state.mode)
+        return refused_answer(text, count, state.mode)
     if count.unasked and outcome != "done":
         question = " ".join(count.unasked[0].split())
         reason = Phrase("No user was available to answer: {question}", {"question": question})
@@ -91,7 +91,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
 
 
-def refused(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
+def refused_answer(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
     """Return the answer of a turn in which something was refused.
 
     The first refusal is the reason; one by anybody but the user comes before theirs.
@@ -105,7 +105,7 @@ def refused(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
     return Answer(text, "refused", EXIT_REFUSED, reason, count.usage, refused_by=by)
 
 
-def planned(state: SessionState, count: TurnCount) -> Answer:
+def planned_answer(state: SessionState, count: TurnCount) -> Answer:
     """Return the plan as the answer, in the form that can be edited and run."""
     assert state.plan is not None
     return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
@@ -126,12 +126,12 @@ def ended_unknown(text: str, count: TurnCount) -> Answer:
     return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
 
 
-def interrupted(count: TurnCount) -> Answer:
+def interrupted_answer(count: TurnCount) -> Answer:
     """Return the answer of a turn that the user stopped."""
     return Answer("", "interrupted", EXIT_INTERRUPTED, Phrase("The turn was stopped."), count.usage)
 
 
-def failed(error: KognitermError, usage: Usage) -> Answer:
+def failed_answer(error: KognitermError, usage: Usage) -> Answer:
     """Return the answer of a turn that ended with an error."""
     stop: StopReason = "not_done"
     if isinstance(error, ModelError):

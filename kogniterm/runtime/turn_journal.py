@@ -203,7 +203,10 @@ class TurnJournal:
         Inputs, observations and notes are redacted by whoever makes them.
         """
         body = cast("_Body", self._redacted(body))
-        self._keep_secret_numbers()
+        # Before a record holds a text with a new number: the next process continues behind it,
+        # also where a compaction left the text out.
+        if self.secrets.highest > self.state.secret_numbers:
+            self.journal.append(Noted(Note.SECRETS, {Note.SECRETS: self.secrets.highest}))
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
         node = body.update.node if isinstance(body, NodeRan) else ""
@@ -233,14 +236,6 @@ class TurnJournal:
                 return replace(body, again=self._keep(again))
             case _:
                 return body
-
-    def _keep_secret_numbers(self) -> None:
-        """Note the numbers that texts have got, before a record holds one of them.
-
-        The next process continues behind them, also where a compaction left the texts out.
-        """
-        if self.secrets.highest > self.state.secret_numbers:
-            self.journal.append(Noted(Note.SECRETS, {Note.SECRETS: self.secrets.highest}))
 
     def settle_kept(self) -> None:
         """Write the outcomes that the database could not take before.

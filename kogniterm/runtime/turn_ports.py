@@ -139,12 +139,12 @@ def relay(
     """Count a report of the graph and pass it to `sink` as an event."""
     if isinstance(item, ModelAsked):
         count.begin_call(item.purpose)
-        sink(called(item, count))
+        sink(call_event(item, count))
         sink(events.BudgetUsed(count.budget.shown()))
     elif isinstance(item, Reply):
         if not count.add_usage(item.usage, item.model):
             sink(events.Notice(unknown_price(item.model, PRICES_DATE), "warning"))
-        sink(answered(item, count))
+        sink(answer_event(item, count))
         sink(events.BudgetUsed(count.budget.shown()))
     else:
         sink(item)
@@ -153,22 +153,22 @@ def relay(
 def relay_aside(item: ModelAsked | ModelFailed | Reply, sink: EventSink, count: TurnCount) -> None:
     """Pass the report of a call beside the conversation to `sink`; it is no step of the turn."""
     if isinstance(item, ModelAsked):
-        sink(called(item, count))
+        sink(call_event(item, count))
     elif isinstance(item, Reply):
         count.add_usage(item.usage)
-        sink(answered(item, count))
+        sink(answer_event(item, count))
     else:
         sink(item)
 
 
-def called(asked: ModelAsked, count: TurnCount) -> events.ModelCalled:
+def call_event(asked: ModelAsked, count: TurnCount) -> events.ModelCalled:
     """Return the start of a model call as an event."""
     return events.ModelCalled(
         asked.purpose, count.steps, asked.id, asked.agent, asked.model, asked.server, asked.effort
     )
 
 
-def answered(reply: Reply, count: TurnCount) -> events.ModelAnswered:
+def answer_event(reply: Reply, count: TurnCount) -> events.ModelAnswered:
     """Return the end of a model call as an event."""
     message, asked = reply.message, reply.asked
     return events.ModelAnswered(

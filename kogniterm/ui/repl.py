@@ -348,9 +348,9 @@ class Repl:
             return
         given = work.input
         if given is not None and given.text.startswith("@"):
-            from kogniterm.runtime.inputs.agent_turn import addressed
+            from kogniterm.runtime.inputs.agent_turn import address_agent
 
-            given = addressed(given, session.context.agents.named)
+            given = address_agent(given, session.context.agents.named)
         answer = await session.run(
             given,
             approver=approver,

@@ -10,8 +10,8 @@ import pytest
 
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.messages import images_of
-from kogniterm.runtime.context import attached
-from kogniterm.runtime.inputs.agent_turn import addressed
+from kogniterm.runtime.context import attach_files
+from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.session_transfer import export_lines, import_lines, report_lines
 from kogniterm.types import ModelInfo, UserInput, events
@@ -152,7 +152,7 @@ def model(*kinds: str) -> ModelInfo:
 )
 def test_what_is_not_sent_is_said(tmp_path: Path, name: str, data: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(data)
-    beside = attached([name], tmp_path, 1_000, str, model("image/png", "image/jpeg"))
+    beside = attach_files([name], tmp_path, 1_000, str, model("image/png", "image/jpeg"))
     assert beside.images == ()
     assert "[not shown: " in beside.text
     (notice,) = beside.notices
@@ -161,7 +161,7 @@ def test_what_is_not_sent_is_said(tmp_path: Path, name: str, data: bytes, said: 
 
 def test_the_kind_is_told_by_its_bytes_and_not_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(png())
-    beside = attached(["notes.txt"], tmp_path, 1_000, str, model("image/png"))
+    beside = attach_files(["notes.txt"], tmp_path, 1_000, str, model("image/png"))
     (block,) = beside.images
     assert block["mime_type"] == "image/png"
     assert json.dumps(block)
@@ -174,5 +174,5 @@ async def test_a_sub_agent_that_the_user_calls_sees_it(make_flow: MakeFlow, tmp_
     flow = looking(make_flow, "- {expect: {images: 1}, text: Red., repeat: forever}")
     session = flow.open()
     given = UserInput("@viewer What is @red.png?", attachments=("red.png",))
-    answer = await flow.run(addressed(given, session.context.agents.named))
+    answer = await flow.run(address_agent(given, session.context.agents.named))
     assert answer.text == "Red."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.servers.mcp_servers import configured
+from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
@@ -422,8 +422,8 @@ def test_trust_of_a_projects_server_is_for_that_project(tmp_path: Path) -> None:
     entry = {"command": sys.executable, "args": ["server.py", "calls"]}
     text = json.dumps({"mcpServers": {"demo": entry}})
     project = [ProjectFile(".mcp.json", "mcp", "", text)]
-    one = configured(tmp_path / "no", project, tmp_path / "one").servers[0]
-    other = configured(tmp_path / "no", project, tmp_path / "other").servers[0]
+    one = load_servers(tmp_path / "no", project, tmp_path / "one").servers[0]
+    other = load_servers(tmp_path / "no", project, tmp_path / "other").servers[0]
     records = ServerRecords(tmp_path / "records")
     records.write(one, ServerRecord(one.launch))
     assert records.read(one).launches(one)

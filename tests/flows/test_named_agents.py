@@ -11,7 +11,7 @@ import pytest
 from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
-from kogniterm.runtime.inputs.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.operations.project_files import revoke
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.types import UserInput, events
@@ -55,7 +55,7 @@ def keeping(make_flow: MakeFlow, tmp_path: Path) -> MakeFlow:
 
 def called(flow: Flow, text: str) -> UserInput:
     session = flow.session or flow.open()
-    return addressed(UserInput(text), session.context.agents.named)
+    return address_agent(UserInput(text), session.context.agents.named)
 
 
 async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
@@ -158,13 +158,13 @@ async def test_a_model_of_its_own_answers(make_flow: MakeFlow, tmp_path: Path) -
 
 def test_only_the_beginning_of_an_input_calls_one() -> None:
     names = ("reviewer",)
-    given = addressed(UserInput("@Reviewer look @a", attachments=("Reviewer", "a")), names)
+    given = address_agent(UserInput("@Reviewer look @a", attachments=("Reviewer", "a")), names)
     assert (given.agent, given.attachments) == ("reviewer", ("a",))
     for text in ("look @reviewer", "@./reviewer look", "@other look"):
-        assert not addressed(UserInput(text), names).agent
+        assert not address_agent(UserInput(text), names).agent
     with pytest.raises(UsageError, match="needs a task"):
-        addressed(UserInput("@reviewer"), names)
-    assert not addressed(UserInput("@reviewer look", line="/x"), names).agent
+        address_agent(UserInput("@reviewer"), names)
+    assert not address_agent(UserInput("@reviewer look", line="/x"), names).agent
 
 
 async def test_where_delegate_is_off_none_can_be_called(keeping: MakeFlow) -> None:

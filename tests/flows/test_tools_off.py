@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.inputs.agent_turn import addressed
+from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.operations import project_files
 from kogniterm.runtime.operations.tool_list import ToolEntry, tools_of_session
 from kogniterm.runtime.trust.project_places import walk
@@ -290,7 +290,7 @@ async def test_a_sub_agent_gets_the_tools_of_packages_that_its_file_names(
     session = flow.open()
     named = session.context.agents.named
     assert "count_words" not in named["other"].tools
-    answer = await flow.run(addressed(UserInput("@counter count"), named))
+    answer = await flow.run(address_agent(UserInput("@counter count"), named))
     assert answer.text == "Done."
     ((request, _report, _verdict),) = flow.user.asked
     assert (request.tool, request.effect, request.agent_name) == (

@@ -338,12 +338,12 @@ def _forget(
 def _ask(request: ForgetRequest, without_facts: Phrase | None = None) -> None:
     """Show what would be deleted; raise `UsageError` unless the user agrees."""
     from kogniterm.runtime.services.archive import user_files
-    from kogniterm.runtime.services.forget_service import affected
+    from kogniterm.runtime.services.forget_service import describe_request
 
     files = user_files(paths_in_use(), "")
     confirm(
         _("Forget this for good? [y/N] "),
-        map(translate, affected(request, files, without_facts=without_facts)),
+        map(translate, describe_request(request, files, without_facts=without_facts)),
         without_terminal=Phrase("Forgetting needs your confirmation at a terminal, or --yes."),
         no=Phrase("Nothing was forgotten."),
     )
@@ -352,7 +352,7 @@ def _ask(request: ForgetRequest, without_facts: Phrase | None = None) -> None:
 def _receipt(receipt: Receipt) -> Report:
     """Report what was deleted; return 1 if the words were still found somewhere."""
     from kogniterm.memory.forgetter import OWN
-    from kogniterm.runtime.services.forget_service import told
+    from kogniterm.runtime.services.forget_service import describe_receipt
 
     data = {
         "facts": [f"m{one}" for one in receipt.facts],
@@ -371,7 +371,7 @@ def _receipt(receipt: Receipt) -> Report:
     lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
     if not count and any(part.place in OWN and part.removed for part in receipt.parts):
         lines = []
-    sentences = list(told(receipt))
+    sentences = list(describe_receipt(receipt))
     return Report(
         data,
         [*lines, *(translate(text) for text, level in sentences if level != "warning")],

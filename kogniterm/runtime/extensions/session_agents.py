@@ -116,7 +116,9 @@ def session_agents(
             continue
         found[file.name] = file
         texts[file.name], lacking = preloaded(file.skills)
-        notices += (*file.notices, *(_lacks(file, why) for why in lacking))
+        values = {"name": file.name, "file": file.source}
+        lacks = "Sub-agent {name} ({file}) begins without a skill: {why}"
+        notices += (*file.notices, *(Phrase(lacks, {**values, "why": why}) for why in lacking))
     named = {
         name: NamedAgent(
             name,
@@ -130,11 +132,6 @@ def session_agents(
         for name, file in found.items()
     }
     return SessionAgents(found, named, tuple(notices), models)
-
-
-def _lacks(file: AgentFile, why: Phrase) -> Phrase:
-    values = {"name": file.name, "file": file.source, "why": why}
-    return Phrase("Sub-agent {name} ({file}) begins without a skill: {why}", values)
 
 
 def recorded_agents(records: Iterable[Record]) -> Mapping[str, NamedAgent]:

@@ -23,7 +23,7 @@ from kogniterm.agent.messages import ImageBlock
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, parse_task
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, KognitermError, UsageError
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.context import attached
+from kogniterm.runtime.context import attach_files
 from kogniterm.runtime.turn import TurnServices, journal_agent, run_turn, settle
 from kogniterm.runtime.turn_end import conclude
 from kogniterm.runtime.turn_ports import TurnIO, relay
@@ -77,7 +77,7 @@ async def _work(
     journal = services.journal
     if agent is None:
         raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
-    call = _Call(session, agent, io, count, f"agent-{journal.state.turn}")
+    call = _AgentCall(session, agent, io, count, f"agent-{journal.state.turn}")
     result = await call.run()
     text = journal.redact(result.text)
     said = (AIMessage(text),)
@@ -93,7 +93,7 @@ async def _work(
 
 
 @dataclass(slots=True)
-class _Call:
+class _AgentCall:
     """A call of a sub-agent by the user; `over` is the limit that ended it."""
 
     session: LiveSession
@@ -134,7 +134,7 @@ class _Call:
         given = journal.state.open_input
         if given is None:
             return self.agent.name, ()
-        files = attached(
+        files = attach_files(
             given.attachments,
             Path(self.session.folder),
             observation_limit(model.context_window),
@@ -164,7 +164,7 @@ class _Call:
 _ADDRESSED = re.compile(r"@([A-Za-z0-9][\w-]{0,40})(?:\s+(.*))?", re.DOTALL)
 
 
-def addressed(user_input: UserInput, names: Collection[str]) -> UserInput:
+def address_agent(user_input: UserInput, names: Collection[str]) -> UserInput:
     """Return the input for a sub-agent among `names`, when it begins with one.
 
     A file of that name is not attached then. Raises `UsageError` without a task.

@@ -24,7 +24,7 @@ def split_line(line: str) -> tuple[str, str]:
     return name.lower(), rest.strip()
 
 
-def called(
+def resolve_input(
     session: LiveSession, given: UserInput, own_commands: Callable[[], Collection[str]]
 ) -> UserInput:
     """Return the input for the sub-agent that the line begins with, of a custom command or a skill.
@@ -33,9 +33,9 @@ def called(
     what is almost the name of a custom command or a skill.
     """
     if given.text.startswith("@"):
-        from kogniterm.runtime.inputs.agent_turn import addressed
+        from kogniterm.runtime.inputs.agent_turn import address_agent
 
-        return addressed(given, session.context.agents.named)
+        return address_agent(given, session.context.agents.named)
     if not is_slash_command(given.text):
         return given
     from kogniterm.runtime.inputs.custom_commands import command_input

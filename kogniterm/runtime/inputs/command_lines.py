@@ -28,7 +28,7 @@ from kogniterm.runtime.extensions.allowed_tools import (
     not_granted,
 )
 from kogniterm.runtime.turn import TurnServices, run_turn, settle
-from kogniterm.runtime.turn_end import refused
+from kogniterm.runtime.turn_end import refused_answer
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import Note
@@ -86,7 +86,7 @@ async def _prepare(
             io.sink(events.Notice(told, "warning"))
     await _offer(session, name, given.permissions, count)
     parts = services.journal.exact_parts(given)
-    return await _Lines(services, io, count, name).run(parts) if parts else None
+    return await _CommandRuns(services, io, count, name).run(parts) if parts else None
 
 
 async def _offer(
@@ -123,7 +123,7 @@ def _use_model_again(session: LiveSession) -> None:
         session.use_model(before)
 
 
-class _Lines:
+class _CommandRuns:
     """The commands of one custom command, called `name`, on their way."""
 
     def __init__(self, services: TurnServices, io: TurnIO, count: TurnCount, name: str) -> None:
@@ -237,7 +237,7 @@ class _Lines:
         count, mode = self.count, self.services.modes.approval
         if not count.refused:
             count.refused.append((ONLY_A_PLAN, events.BY_KOGNITERM))
-        answer = refused("", count, mode)
+        answer = refused_answer("", count, mode)
         values = {"name": self.name, "why": answer.reason}
         reason = Phrase("{name} was not sent to the model. {why}", values)
         if answer.refused_by == "person":

@@ -28,7 +28,7 @@ _UNSAFE = re.compile(r"""<<(?!<)|\bcase\b|\$\{[^}]*['"`]""")
 inside of braces."""
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """A piece of a template; a command is replaced by its output."""
 
     text: str
@@ -50,44 +50,47 @@ class Template(NamedTuple):
     def _place(self) -> re.Pattern[str]:
         return _MARKDOWN_PLACE if self.format == "markdown" else _GEMINI_PLACE
 
-    def filled(self, argument: str) -> tuple[Part, ...]:
+    def filled(self, argument: str) -> tuple[TemplatePart, ...]:
         """Return the parts with `argument` put in, text and command in turn, text first and last.
 
         Raises `UsageError` where a part has no end, and for a command that cannot take arguments.
         """
         read = _markdown_parts if self.format == "markdown" else _gemini_parts
         given = _Arguments(argument, self._place, split=self.format == "markdown")
-        parts = [Part("")]
+        parts = [TemplatePart("")]
         for part in read(self.body):
             if part.is_command:
-                parts += [Part(given.in_command(part.text.strip()), is_command=True), Part("")]
+                parts += [
+                    TemplatePart(given.in_command(part.text.strip()), is_command=True),
+                    TemplatePart(""),
+                ]
             else:
-                parts[-1] = Part(parts[-1].text + given.in_text(part.text))
+                parts[-1] = TemplatePart(parts[-1].text + given.in_text(part.text))
         if argument and not self.takes_arguments:
-            parts[-1] = Part(f"{parts[-1].text.rstrip()}\n\n{argument}")
+            parts[-1] = TemplatePart(f"{parts[-1].text.rstrip()}\n\n{argument}")
         return tuple(parts)
 
 
-def _markdown_parts(body: str) -> Iterator[Part]:
+def _markdown_parts(body: str) -> Iterator[TemplatePart]:
     end = 0
     for found in _MARKDOWN_COMMAND.finditer(body):
-        yield Part(body[end : found.start()])
-        yield Part(found[1] or found[2], is_command=True)
+        yield TemplatePart(body[end : found.start()])
+        yield TemplatePart(found[1] or found[2], is_command=True)
         end = found.end()
-    yield Part(body[end:])
+    yield TemplatePart(body[end:])
 
 
-def _gemini_parts(body: str) -> Iterator[Part]:
+def _gemini_parts(body: str) -> Iterator[TemplatePart]:
     end = 0
     while (found := _GEMINI_PART.search(body, end)) is not None:
-        yield Part(body[end : found.start()])
+        yield TemplatePart(body[end : found.start()])
         end = _closing(body, found.end())
         inside = body[found.end() : end - 1].strip()
         if found[1] == "!":
-            yield Part(inside, is_command=True)
+            yield TemplatePart(inside, is_command=True)
         else:
-            yield Part(f'@"{inside}"' if re.search(r"\s", inside) else f"@{inside}")
-    yield Part(body[end:])
+            yield TemplatePart(f'@"{inside}"' if re.search(r"\s", inside) else f"@{inside}")
+    yield TemplatePart(body[end:])
 
 
 def _closing(body: str, start: int) -> int:

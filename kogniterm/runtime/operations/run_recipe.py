@@ -54,7 +54,13 @@ from kogniterm.runtime.operations.recipe_progress import (
 )
 from kogniterm.runtime.operations.recipe_threads import Thread, Threads
 from kogniterm.runtime.turn import journal_agent, settle
-from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, failed, interrupted
+from kogniterm.runtime.turn_end import (
+    cancel_open,
+    end_turn,
+    ended_unknown,
+    failed_answer,
+    interrupted_answer,
+)
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.runtime.unattended.parked_turn import Parking
@@ -121,7 +127,7 @@ async def continue_in_session(session: LiveSession, io: TurnIO) -> Answer:
         recipe, values = recipe_in_progress(session)
     except UsageError as error:
         cancel_open(session.journal, "the recipe cannot be continued")
-        return end_turn(session.journal, failed(error, count.usage), io)
+        return end_turn(session.journal, failed_answer(error, count.usage), io)
     return await _run(recipe, values, SessionRecipePorts(session, io, count), continued=True)
 
 
@@ -144,7 +150,7 @@ async def _run(
         if LEFT_OPEN in stopped.args:
             raise
         cancel_open(journal, "the user stopped the recipe")
-        answer = interrupted(count)
+        answer = interrupted_answer(count)
     except OutcomeNotWrittenError:
         raise
     except TurnInterruptedError as stopped:
@@ -152,14 +158,14 @@ async def _run(
         if isinstance(ports.io.approver, Parking) and ports.io.approver.question is not None:
             raise asyncio.CancelledError(LEFT_OPEN) from stopped
         cancel_open(journal, "the user stopped the recipe")
-        answer = interrupted(count)
+        answer = interrupted_answer(count)
     except KognitermError as error:
         await ports.settled()
         if isinstance(ports.io.approver, Parking) and ports.io.approver.may_wait(error):
             # The turn stays open, to go on at the node that got no reply.
             raise asyncio.CancelledError(LEFT_OPEN) from error
         cancel_open(journal, "the recipe ended early")
-        answer = failed(error, count.usage)
+        answer = failed_answer(error, count.usage)
     finally:
         ports.threads.close()
     if count.unknown and answer.stop in ("done", "not_done"):

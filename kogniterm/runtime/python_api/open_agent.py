@@ -97,7 +97,7 @@ def open_agent(
         tools=tuple(tools),
     )
     approver = Unattended() if approve is None else ProgramApprover(approve)
-    return Agent(opened, approver, ask, on_event or _ignored)
+    return Agent(opened, approver, ask, on_event or (lambda event: None))
 
 
 def _check_names(given: Iterable[str]) -> None:
@@ -305,7 +305,3 @@ async def _awaited(value: MaybeAwaitable[T]) -> T:
         found: T = await value
         return found
     return value
-
-
-def _ignored(event: events.Event) -> None:
-    """Take an event that nobody wants."""

@@ -23,7 +23,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.models.replay_model import ReplayModel
 from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.context import ContextService, compacted
+from kogniterm.runtime.context import ContextService, compaction_record
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.replay.live_copy import LiveCopy
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd
@@ -123,7 +123,7 @@ class RecordedContext(ContextService):
             return
         self.player.compactions.popleft()
         if body.window:
-            body = compacted(self.journal.state, body.window, body.summary, body.usage)
+            body = compaction_record(self.journal.state, body.window, body.summary, body.usage)
         self.begin_anew(body)
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:

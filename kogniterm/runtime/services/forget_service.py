@@ -85,7 +85,7 @@ class ForgetService:
         receipt = await self._ask_and_forget(forgetter, request, what, self._asked)
         if receipt is None:
             return "The user chose to keep it; nothing was forgotten."
-        return "\n".join(str(text) for text, _level in told(receipt))
+        return "\n".join(str(text) for text, _level in describe_receipt(receipt))
 
     def requested_in(self, user_input: UserInput) -> ForgetRequest | None:
         """Return what a typed sentence asks to forget, if it asks nothing else and facts match."""
@@ -118,7 +118,7 @@ class ForgetService:
             sink(events.Notice(NOTHING))
             return Answer("", "done", EXIT_DONE)
         receipt = self._carry_out(self._forgetter(), request)
-        for text, level in told(receipt):
+        for text, level in describe_receipt(receipt):
             sink(events.Notice(text, level))
         if receipt.proved:
             return Answer("", "done", EXIT_DONE)
@@ -144,7 +144,7 @@ class ForgetService:
 
     def _lines(self, request: ForgetRequest) -> list[Phrase]:
         files = self.archive.user_files()
-        return list(affected(request, files, most=MOST))
+        return list(describe_request(request, files, most=MOST))
 
     def _forgetter(self) -> Forgetter:
         return self.archive.forgetter(self.memory)
@@ -162,7 +162,7 @@ def _question(what: Phrase | str) -> Phrase:
     return Phrase("Forget this permanently? {what}", {"what": what})
 
 
-def affected(
+def describe_request(
     request: ForgetRequest,
     files: UserFiles,
     *,
@@ -197,7 +197,7 @@ def command_words(request: ForgetRequest) -> str:
     return " ".join(map(shlex.quote, keys))
 
 
-def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
+def describe_receipt(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
     """Yield the receipt as sentences with their level: removals, proof, what is out of reach."""
     for part in receipt.parts:
         if part.removed:

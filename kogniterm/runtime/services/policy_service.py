@@ -296,8 +296,10 @@ class PolicyService:
             request, report, modes, cwd, unknown_outcome=unknown_outcome, at_prompt=at_prompt,
             allowing=allowing,
         )  # fmt: skip
-        if lease is not None:
-            self._note_use(lease)
+        if lease in self.session_leases:
+            self.session_leases[self.session_leases.index(lease)] = lease.taken(self.now())
+        elif lease is not None and self.permissions is not None:
+            self.permissions.note_use(lease.id, self.now())
         return verdict
 
     def undisturbed(
@@ -341,7 +343,10 @@ class PolicyService:
         ):
             reads = Phrase("Only reads.")
             return Verdict("allow", (reads,), (RuleTrace("tool", "allow", True, reads),)), None
-        use, refusal = self._secrets_of(request, report)
+        use, refusal = SecretUse(), None
+        if request.effect in ("command", "hosts"):
+            use, refusal = self.secrets.use_in(report, on_hosts=request.effect == "hosts")
+        nothing_runs = self.answered_from is not None and request.effect == "command"
         now = self.secrets.answers == "now"
         secret = received(use)
         check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
@@ -351,7 +356,7 @@ class PolicyService:
             # What the user granted with the plan runs as in auto mode: in the sandbox alone.
             mode="auto" if check and self.sandbox.box is not None else modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
-            unsandboxed_ok=self._may_do_without_sandbox(request),
+            unsandboxed_ok=self.circumstances.unsandboxed_ok or nothing_runs,
             small_model=modes.model.info.one_command,
             unknown_outcome=unknown_outcome,
             guarded=_is_protected(report),
@@ -415,18 +420,6 @@ class PolicyService:
         except ToolError:
             return False
 
-    def _secrets_of(
-        self, request: ActionRequest, report: RiskReport
-    ) -> tuple[SecretUse, Phrase | None]:
-        """Return how a command uses the user's secrets, and why it cannot be run with them."""
-        if request.effect not in ("command", "hosts"):
-            return SecretUse(), None
-        return self.secrets.use_in(report, on_hosts=request.effect == "hosts")
-
-    def _may_do_without_sandbox(self, request: ActionRequest) -> bool:
-        nothing_runs = self.answered_from is not None and request.effect == "command"
-        return self.circumstances.unsandboxed_ok or nothing_runs
-
     def restricts(self, request: ActionRequest, cwd: str, mode: ApprovalMode) -> bool:
         """Return whether a rule denies a request or asks for it."""
         return bool(self._deciding(request, self.assess(request, cwd), mode, ("deny", "ask")))
@@ -479,7 +472,8 @@ class PolicyService:
         One that only sets shell state by literal text is applied there without a process. With
         `ahead` it is not decided yet: that sandbox is built, and nothing else is done.
         """
-        box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
+        outside = {f"lease {lease.id}" for lease in self._usable_leases() if lease.outside}
+        box = self.sandbox.choose(decision, report, outside=decision.by in outside)
         if ahead:
             if self.executor is not None and box is not None:
                 self.executor.prepare(box)
@@ -629,17 +623,6 @@ class PolicyService:
             self.permissions.revoke(lease_id)
         self.note(Noted("lease", {"revoked": found.id}))
         return found
-
-    def _note_use(self, lease: Lease) -> None:
-        if lease in self.session_leases:
-            self.session_leases[self.session_leases.index(lease)] = lease.taken(self.now())
-        elif self.permissions is not None:
-            self.permissions.note_use(lease.id, self.now())
-
-    def _leads_outside(self, decision: Decision) -> bool:
-        """Return whether a permission that still holds lets the command leave the sandbox."""
-        allowing = (f"lease {lease.id}" for lease in self._usable_leases() if lease.outside)
-        return decision.by in allowing
 
 
 def states_of(files: Sequence[str], workspace: str) -> Mapping[str, str]:

@@ -56,7 +56,8 @@ def changed_file(states: Mapping[str, str], workspace: str) -> str | None:
 
 def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Iterator[str]:
     """Yield where the workspace has, or could get, the programs that the command names."""
-    bare = {argv[0] for argv in report.programs if argv and _is_bare(argv[0])}
+    bare = {argv[0] for argv in report.programs if argv and argv[0]}
+    bare = {one for one in bare if not any(char in one for char in "/…=\0")}
     given = [os.path.normpath(named(workspace, folder)) for folder in search_path.split(":")]
     common = [f"{workspace}/{folder}" for folder in _PROGRAM_FOLDERS]
     folders = [folder for folder in given if within(folder, workspace)]
@@ -64,10 +65,6 @@ def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Itera
     for folder in dict.fromkeys(folders):
         for program in sorted(bare):
             yield os.path.relpath(f"{folder}/{program}", workspace)
-
-
-def _is_bare(program: str) -> bool:
-    return bool(program) and not any(char in program for char in "/…=\0")
 
 
 def _state(name: str, workspace: str, left: int) -> tuple[str, int]:

@@ -130,7 +130,10 @@ def walk(folder: Path) -> ProjectWalk:
             )
             skills += here
             continue
-        for name in islice(_names(folder, place), place.most):
+        names = [place.name]
+        if place.endings:
+            names = _below(folder, place.name, place.endings, place.depth)
+        for name in islice(names, place.most):
             data = _counting(place, _read(folder, name))
             if data is not None:
                 found.append(_file(name, place.kind, data))
@@ -223,14 +226,6 @@ def _counting(place: Place, data: bytes | None) -> bytes | None:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _names(folder: Path, place: Place) -> Iterator[str]:
-    """Yield the names of the files of a place, from `folder`, in order."""
-    if place.endings:
-        yield from _below(folder, place.name, place.endings, place.depth)
-    else:
-        yield place.name
 
 
 def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> list[str]:

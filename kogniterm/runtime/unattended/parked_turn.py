@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.runtime.session_plans import may_grant, use_grant
-from kogniterm.runtime.turn_end import failed
+from kogniterm.runtime.turn_end import failed_answer
 from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.history import PastNote, notes
@@ -82,7 +82,7 @@ class Parking:
     def answer(self) -> Answer | None:
         """Return the end of this process's part of the turn, None if nothing waits."""
         if self.failure is not None:
-            return failed(self.failure, self.session.state.usage)
+            return failed_answer(self.failure, self.session.state.usage)
         if self.question is None:
             return None
         stop = "unknown" if self.question.kind == "unknown" else "parked"

@@ -55,9 +55,9 @@ async def forget(repl: Repl, argument: str) -> None:
     if receipt is None:
         repl.display.say(Phrase("Nothing was forgotten."))
         return
-    from kogniterm.runtime.services.forget_service import told
+    from kogniterm.runtime.services.forget_service import describe_receipt
 
-    for text, level in told(receipt):
+    for text, level in describe_receipt(receipt):
         repl.display.say(text, level)
     own = Phrase("the input history of this prompt, until you quit")
     repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))

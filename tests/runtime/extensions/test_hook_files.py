@@ -20,7 +20,7 @@ from kogniterm.runtime.extensions.hooks.hook_files import (
 )
 from kogniterm.runtime.extensions.hooks.hook_inputs import with_input
 from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer, HookPlace, answer_of, run_hook
-from kogniterm.runtime.extensions.hooks.hook_service import combined
+from kogniterm.runtime.extensions.hooks.hook_service import combine_answers
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.types import ActionRequest
 
@@ -171,18 +171,18 @@ def test_approving_means_something_before_a_tool_only() -> None:
 
 def test_allow_of_a_project_does_not_count() -> None:
     own, of_project = (HookAnswer(hook(own=one), choice="allow") for one in (True, False))
-    assert combined([of_project]).choice == ""
-    assert combined([of_project, own]).choice == "allow"
+    assert combine_answers([of_project]).choice == ""
+    assert combine_answers([of_project, own]).choice == "allow"
     failed = HookAnswer(hook(own=False), failure=answered("{").failure)
-    assert combined([own, failed]).choice == "deny"
-    assert "/trust revoke" in str(combined([failed]).reasons[0])
+    assert combine_answers([own, failed]).choice == "deny"
+    assert "/trust revoke" in str(combine_answers([failed]).reasons[0])
 
 
 async def test_without_a_sandbox_a_project_hook_does_not_run(tmp_path: Path) -> None:
     made = tmp_path / "made"
     place = HookPlace(str(tmp_path), {"PATH": "/usr/bin:/bin"}, str(tmp_path), None, None)
     stays = Hook("PreToolUse", f"touch {made}", "settings.json", own=False)
-    assert combined([await run_hook(stays, {}, place)]).choice == "deny"
+    assert combine_answers([await run_hook(stays, {}, place)]).choice == "deny"
     assert not made.exists()
     leaves = Hook("PreToolUse", f"touch {made}", "hooks.json", own=True, sandboxed=False)
     assert (await run_hook(leaves, {}, place)).failure is None

@@ -11,8 +11,8 @@ import pytest
 from kogniterm.agent.compaction import text_tokens
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.paths import Paths
-from kogniterm.runtime.extensions.skills.skill_catalogue import WINDOW_SHARE, catalogue
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
+from kogniterm.runtime.extensions.skills.skill_service import WINDOW_SHARE, make_catalogue
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
 from kogniterm.runtime.operations.skill_store import add_skill, own_skill, remove_skill
 from kogniterm.runtime.trust.project_places import walk
@@ -200,23 +200,23 @@ def test_the_catalogue_is_cut_fairly_to_its_share() -> None:
         return Skill(f"skill-{number}", "word " * length, "Body.")
 
     few = [skill(1, 2), skill(2, 100)]
-    whole = catalogue(few, 1_000_000)
+    whole = make_catalogue(few, 1_000_000)
     assert not whole.cut
     assert ("word " * 100).strip() in whole.text
     many = [skill(number, 2 if number < 3 else 150) for number in range(30)]
     for window in (60_000, 20_000, 8_000, 1_000):
-        cut = catalogue(many, window)
+        cut = make_catalogue(many, window)
         assert text_tokens(cut.text) <= window * WINDOW_SHARE
-    cut = catalogue(many, 100_000)
+    cut = make_catalogue(many, 100_000)
     assert cut.cut == {f"skill-{number}" for number in range(3, 30)}
     assert "- skill-1: word word" in cut.text
     assert not cut.unnamed
-    named = catalogue(many, 20_000)
+    named = make_catalogue(many, 20_000)
     assert "word" not in named.text.partition("\n")[2]
-    some = catalogue(many, 10_000)
+    some = make_catalogue(many, 10_000)
     assert some.unnamed
     assert f"[{len(some.unnamed)} more;" in some.text
-    assert catalogue([], 1_000).text == ""
+    assert make_catalogue([], 1_000).text == ""
 
 
 def test_a_skill_is_added_with_its_scripts_and_removed(sources: SkillSources) -> None:

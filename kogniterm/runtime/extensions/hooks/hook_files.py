@@ -125,10 +125,10 @@ def read_hooks(text: str, source: str, *, own: bool) -> HookSet:
             file=source,
             why=error,
         ) from error
-    return _Reader(source, own=own).read(data)
+    return _HookReader(source, own=own).read(data)
 
 
-class _Reader:
+class _HookReader:
     """Reads one file."""
 
     def __init__(self, source: str, *, own: bool) -> None:

@@ -51,10 +51,10 @@ class AfterTool(NamedTuple):
         if self.cancelled:
             raise asyncio.CancelledError
         if self.stop is not None:
-            raise stopped(self.stop)
+            raise stop_error(self.stop)
 
 
-def stopped(why: Phrase) -> RefusedError:
+def stop_error(why: Phrase) -> RefusedError:
     """Return the error that ends a turn because a hook wants that."""
     return RefusedError(why.template, **dict(why.values))
 
@@ -97,7 +97,7 @@ class Hooks:
         """Return the request as hooks changed it, and what they said. Raises `RefusedError`."""
         said = await self._of_tool("PreToolUse", request, sink)
         if said.stop is not None:
-            raise stopped(said.stop)
+            raise stop_error(said.stop)
         self._quote(request, "PreToolUse", said.quotes)
         if not said.updated:
             return request, said
@@ -117,7 +117,7 @@ class Hooks:
         sink(events.Notice(Phrase("The hook {name} changed an action to: {action}", values)))
         again = await self._of_tool("PreToolUse", changed, sink)
         if again.stop is not None:
-            raise stopped(again.stop)
+            raise stop_error(again.stop)
         return changed, _stricter(said, again)
 
     async def after_tool(
@@ -160,7 +160,7 @@ class Hooks:
 
     def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
         for quote in quotes:
-            self._beside.setdefault(request.id, []).append(quoted(event, quote))
+            self._beside.setdefault(request.id, []).append(quote_hook(event, quote))
 
     async def agent_begins(
         self, call_id: str, arguments: Mapping[str, Any], sink: EventSink
@@ -182,7 +182,7 @@ class Hooks:
         }
         said = await self._at("PreToolUse", sink, fields, subject=AGENT)
         if said.stop is not None:
-            raise stopped(said.stop)
+            raise stop_error(said.stop)
         if said.choice not in ("deny", "ask") and not said.updated:
             return None
         name = said.name or said.updated_by
@@ -226,7 +226,7 @@ class Hooks:
         if said.stop is not None or said.choice != "deny":
             return None
         self._continued[agent] = count + 1
-        why = "\n".join(quoted(event, Quote(said.name, str(one))) for one in said.reasons)
+        why = "\n".join(quote_hook(event, Quote(said.name, str(one))) for one in said.reasons)
         words = "; ".join(str(one.values.get("words", "")) for one in said.reasons)
         values: dict[str, object] = {"name": said.name, "words": words}
         sink(events.Notice(Phrase("The hook {name} keeps the model at work: {words}", values)))
@@ -289,7 +289,7 @@ class Hooks:
         return await self.runner.run(Occasion(event, subject, fields), sink)
 
     def _add(self, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
-        self._context += [quoted(event, quote) for quote in quotes]
+        self._context += [quote_hook(event, quote) for quote in quotes]
 
 
 def _stricter(first: HookFindings, second: HookFindings) -> HookFindings:
@@ -300,7 +300,7 @@ def _stricter(first: HookFindings, second: HookFindings) -> HookFindings:
     return replace(second, updated={})
 
 
-def quoted(event: HookEvent, quote: Quote) -> str:
+def quote_hook(event: HookEvent, quote: Quote) -> str:
     """Return a hook's words as data for the model; nothing in them ends the quotation."""
     name = quote.name.replace("<", "‹").replace('"', "'")
     text = quote.text.replace("</hook", "‹/hook")

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from kogniterm.errors import UsageError
@@ -145,9 +144,16 @@ class HookService:
         if not hooks:
             return HookFindings()
         answers = await self.answers(hooks, occasion, sink)
-        found = combined(answers)
+        found = combine_answers(answers)
         self._note(occasion, answers, found)
-        _tell(answers, sink)
+        for answer in answers:
+            name = answer.hook.name
+            if answer.message:
+                words = {"name": name, "words": answer.message}
+                sink(events.Notice(Phrase("Hook {name}: {words}", words)))
+            if answer.failure is not None and answer.hook.event not in GUARDS:
+                failed = {"name": name, "why": answer.failure}
+                sink(events.Notice(Phrase("The hook {name} failed: {why}.", failed), "warning"))
         return found
 
     async def answers(
@@ -157,7 +163,8 @@ class HookService:
         place, loop = self.place(), asyncio.get_running_loop()
 
         async def run(hook: Hook) -> HookAnswer:
-            shown = loop.call_later(SHOWN_AFTER, partial(_show, hook, sink))
+            waiting = Phrase("Waiting for the hook {name}…", {"name": hook.name})
+            shown = loop.call_later(SHOWN_AFTER, sink, events.Notice(waiting))
             try:
                 return await run_hook(hook, fields, place, redact=self.redact)
             finally:
@@ -198,7 +205,7 @@ class HookService:
         self.note(Noted(NOTED, with_texts(data, self.redact)))
 
 
-def combined(answers: Iterable[HookAnswer]) -> HookFindings:
+def combine_answers(answers: Iterable[HookAnswer]) -> HookFindings:
     """Return what answers mean together. What a project's hook allows does not count."""
     answers = tuple(answers)
     deny = [one for one in answers if refuses(one)]
@@ -258,21 +265,6 @@ def _stop(answer: HookAnswer) -> Phrase:
         return Phrase("The hook {name} stopped the turn.", {"name": answer.hook.name})
     values = {"name": answer.hook.name, "words": answer.stop}
     return Phrase("The hook {name} stopped the turn: {words}", values)
-
-
-def _show(hook: Hook, sink: EventSink) -> None:
-    sink(events.Notice(Phrase("Waiting for the hook {name}…", {"name": hook.name})))
-
-
-def _tell(answers: Iterable[HookAnswer], sink: EventSink) -> None:
-    """Tell the user what hooks say to them, and which failed without refusing anything."""
-    for answer in answers:
-        if answer.message:
-            values: dict[str, object] = {"name": answer.hook.name, "words": answer.message}
-            sink(events.Notice(Phrase("Hook {name}: {words}", values)))
-        if answer.failure is not None and answer.hook.event not in GUARDS:
-            values = {"name": answer.hook.name, "why": answer.failure}
-            sink(events.Notice(Phrase("The hook {name} failed: {why}.", values), "warning"))
 
 
 @dataclass(frozen=True, slots=True)

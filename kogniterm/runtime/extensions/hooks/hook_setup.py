@@ -145,7 +145,10 @@ class Transcripts:
         file = self.folder / f"{os.getpid()}-{next(self._numbers)}.jsonl"
         try:
             private_folder(self.folder)
-            self._sweep()
+            for left in self.folder.iterdir():  # by a process that was killed
+                of_process = _LEFT.fullmatch(left.name)
+                if of_process is not None and start_of(int(of_process[1])) is None:
+                    left.unlink(missing_ok=True)
             lines = map(self._line, self.state().messages)
             write_private(file, "".join(f"{line}\n" for line in lines).encode())
         except (OSError, KognitermError):
@@ -156,13 +159,6 @@ class Transcripts:
         finally:
             with suppress(OSError):
                 file.unlink()
-
-    def _sweep(self) -> None:
-        """Remove what a killed process left."""
-        for file in self.folder.iterdir():
-            left = _LEFT.fullmatch(file.name)
-            if left is not None and start_of(int(left[1])) is None:
-                file.unlink(missing_ok=True)
 
     def _line(self, message: BaseMessage) -> str:
         state = self.state()

@@ -64,7 +64,7 @@ class Attendant(Protocol):
         """Return the answers to a question of a server; None where the user declines."""
 
 
-def configured(
+def load_servers(
     user_file: Path,
     project: Iterable[ProjectFile],
     folder: Path | str,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, configured
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, load_servers
 from kogniterm.runtime.extensions.servers.server_process import ServerStarter
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.connection import OpenRemote
@@ -38,7 +38,7 @@ def open_servers(
 ) -> McpServers:
     """Return the servers of a folder and `more` of the user's; none is started."""
     places = paths.extensions
-    found = configured(places.mcp_servers, place.project, place.workspace, more)
+    found = load_servers(places.mcp_servers, place.project, place.workspace, more)
     starter = ServerStarter(
         place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import observation_limit, used_skills
+from kogniterm.agent.compaction import observation_limit, text_tokens, used_skills
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.host.safe_files import read_regular, resolved
@@ -22,7 +23,7 @@ from kogniterm.runtime.extensions.allowed_tools import (
     not_granted,
     question,
 )
-from kogniterm.runtime.extensions.skills.skill_catalogue import Catalogue, catalogue
+from kogniterm.runtime.extensions.skills.skill_file import Skill
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.trust.project_places import ProjectWalk
@@ -34,6 +35,12 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import meant
 from kogniterm.types import USE_SKILL, Phrase
 
+WINDOW_SHARE = 0.02
+"""The part of the model's window that the catalogue may take."""
+SHORTEST = 24
+"""Characters below which a description says nothing."""
+_USABLE = ("ready", "off", "new", "changed")
+"""States of skills that the model can use, or the user can let it use, in this session."""
 _MOST_FILES = 60
 """Files listed with the instructions of a skill."""
 _WRAPPING = 1_500
@@ -58,7 +65,7 @@ class SkillService:
         self.policy = policy
         self.asker = asker
         self.found = found
-        self.offered = Catalogue()
+        self.offered = SkillCatalogue()
         self._tool_offered = False
         """Set once the model has the tool, which stays then: the list of tools must not change."""
         self._declined: set[str] = set()
@@ -67,7 +74,7 @@ class SkillService:
     def look(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
         """Look at the disk again; return all skills there are. `seen` is the workspace just now."""
         self.found = self.sources.find(seen)
-        self._tool_offered = self._tool_offered or any(map(_may_be_used, self.found))
+        self._tool_offered = self._tool_offered or any(one.state in _USABLE for one in self.found)
         return self.found
 
     def catalogue(self, seen: ProjectWalk | None = None) -> str | None:
@@ -76,7 +83,7 @@ class SkillService:
         if info.one_command:
             return None
         ready = [one.skill for one in found if one.state == "ready" and one.skill is not None]
-        self.offered = catalogue(ready, info.context_window)
+        self.offered = make_catalogue(ready, info.context_window)
         return self.journal.redact(self.offered.text)
 
     def unneeded(self) -> frozenset[str]:
@@ -255,6 +262,55 @@ class SkillService:
                 return Phrase("the skill {name}: {why}.", {**name, "why": problem})
 
 
-def _may_be_used(one: FoundSkill) -> bool:
-    """Return whether the model can use a skill, or the user can let it, in this session."""
-    return one.state in ("ready", "off", "new", "changed")
+class SkillCatalogue(NamedTuple):
+    """The text for the model; `cut` are the skills whose descriptions are shorter than they are.
+
+    `unnamed` are those that the model is not told of.
+    """
+
+    text: str = ""
+    cut: frozenset[str] = frozenset()
+    unnamed: frozenset[str] = frozenset()
+
+
+def make_catalogue(skills: Sequence[Skill], window: int) -> SkillCatalogue:
+    """Return the catalogue for a model with a `window` in tokens.
+
+    Where descriptions do not fit, the longest are cut first, all to one length; then only names are
+    given; then only some of them, with the number of the others.
+    """
+    if not skills:
+        return SkillCatalogue()
+    room = int(window * WINDOW_SHARE)
+    longest = max(len(one.description) for one in skills)
+    length = _largest(skills, SHORTEST, longest, room)
+    if length is not None:
+        cut = frozenset(one.name for one in skills if len(one.description) > length)
+        return SkillCatalogue(_described(skills, length), cut)
+    everyone = frozenset(one.name for one in skills)
+    for count in range(len(skills), -1, -1):
+        lines = [f"- {one.name}" for one in skills[:count]]
+        if others := len(skills) - count:
+            lines.append(f"- [{others} more; /skills lists them for the user]")
+        text = prompts.text("skills.catalogue", skills="\n".join(lines))
+        if text_tokens(text) <= room:
+            return SkillCatalogue(text, everyone, frozenset(one.name for one in skills[count:]))
+    return SkillCatalogue("", everyone, everyone)
+
+
+def _largest(skills: Sequence[Skill], low: int, high: int, room: int) -> int | None:
+    """Return the most characters that each description may have; None where too few fit."""
+    if text_tokens(_described(skills, high)) <= room:
+        return high
+    if text_tokens(_described(skills, low)) > room:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = text_tokens(_described(skills, middle)) <= room
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _described(skills: Sequence[Skill], length: int) -> str:
+    lines = (f"- {one.name}: {one_line(one.description, length)}" for one in skills)
+    return prompts.text("skills.catalogue", skills="\n".join(lines))

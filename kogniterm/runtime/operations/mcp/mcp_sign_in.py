@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.runtime.extensions.servers.mcp_servers import configured
+from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.settings import environment
 from kogniterm.text.spelling import meant
@@ -24,7 +24,7 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
     Raises `UsageError` when there is none, or when it is a program of this machine.
     """
     files, _told = trusted_files(TrustStore(paths.trust_file), folder)
-    listed = configured(paths.extensions.mcp_servers, files, folder)
+    listed = load_servers(paths.extensions.mcp_servers, files, folder)
     servers = {one.name: one for one in listed.servers}
     found = servers.get(name)
     if found is None:
