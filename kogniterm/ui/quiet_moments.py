@@ -75,9 +75,9 @@ class QuietMoments:
     async def _ask(self, fact: Fact) -> PendingAnswer | None:
         """Ask about one fact; None when the question was withdrawn."""
         from kogniterm.memory.recall import because
-        from kogniterm.ui.questions.pending_fact import PendingFactQuestion
+        from kogniterm.ui.questions.pending_fact import pending_fact_question
 
-        question = PendingFactQuestion(fact.label, fact.text, because(fact))
+        question = pending_fact_question(fact.label, fact.text, because(fact))
         self._asking = asyncio.ensure_future(self.front().questions.ask(question))
         try:
             answer = await self._asking

@@ -33,7 +33,13 @@ from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
+from kogniterm.ui.questions.question import (
+    ChoiceQuestion,
+    Option,
+    Value,
+    ask_at_limit,
+    ask_what_to_do,
+)
 from kogniterm.ui.quiet_moments import QuietMoments
 from kogniterm.ui.slash_commands import Command, Registry, custom_commands
 from kogniterm.ui.turns import Drafts, Turns, Work
@@ -432,15 +438,17 @@ class Repl:
             for name, value in changes.items():
                 save(name, value)
 
-    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+    async def choose(
+        self, title: str, body: Sequence[str], options: Sequence[Option[Value]]
+    ) -> Value:
         """Ask a question with fixed answers; return the value of the one that was chosen."""
         return await self.front.questions.ask(ChoiceQuestion(title, body, options))
 
     async def pick_session(self, rows: Sequence[SessionRow]) -> str:
         """Ask for a session; return its id, empty when none was picked."""
-        from kogniterm.ui.questions.session_list import SessionQuestion
+        from kogniterm.ui.questions.session_list import SessionPickList
 
-        return await self.front.questions.ask(SessionQuestion(rows))
+        return await self.front.questions.ask(SessionPickList(rows))
 
     def read_custom_commands(self) -> tuple[str, ...]:
         """Offer the custom commands as they are now; return the names of those that are new."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.list_question import Item, ListQuestion
+from kogniterm.ui.questions.list_question import list_question
 from kogniterm.ui.terminal.user_terminal import (
     hidden_line,
     run_program,
@@ -92,7 +92,7 @@ class SetUp:
 
         while True:
             items = await asyncio.to_thread(self._items)
-            question = ListQuestion(title=_("Choose a model to start with"), items=items)
+            question = list_question(_("Choose a model to start with"), *items)
             chosen = await self._screen.questions.ask(question)
             if chosen == LATER:
                 return False
@@ -115,13 +115,13 @@ class SetUp:
         reads = _("Read-only without asking (recommended)")
         auto = _("Automatic in the sandbox")
         confined = _("commands run confined; what must leave it asks")
-        items = (
-            Item("reads", reads, _("what only reads runs; everything else asks")),
-            *((Item("auto", auto, confined),) if bounds.kind != "none" else ()),
-            Item("ask", _("Ask before everything"), _("each command and edit waits for your key")),
+        question = list_question(
+            _("How should KogniTerm work?"),
+            ("reads", reads, _("what only reads runs; everything else asks")),
+            *((("auto", auto, confined),) if bounds.kind != "none" else ()),
+            ("ask", _("Ask before everything"), _("each command and edit waits for your key")),
         )
-        title = _("How should KogniTerm work?")
-        way = await self._screen.questions.ask(ListQuestion(title, items))
+        way = await self._screen.questions.ask(question)
         try:
             save_setting(paths.config_file, "allow_reads", way != "ask")
             if way == "auto":
@@ -129,18 +129,18 @@ class SetUp:
         except KognitermError as error:
             self._screen.say(error.text, "warning")
 
-    def _items(self) -> tuple[Item, ...]:
+    def _items(self) -> list[tuple[str, str, str]]:
         from kogniterm.runtime.operations import provider_login as login
 
-        found = [Item(one.name, one.label, self._about_key(one)) for one in login.KEYED]
+        found = [(one.name, one.label, self._about_key(one)) for one in login.KEYED]
         address, models = login.ollama_models(self._settings)
         about = _("at {address}, no key").format(address=address.partition("//")[2])
-        found.append(Item("ollama", login.OLLAMA.label, about if models else _("not running")))
-        found.append(Item(SERVICE, _("Compatible service"), _("an OpenAI-compatible address")))
-        found.append(Item("local", _("Embedded model"), self._about_local()))
+        found.append(("ollama", login.OLLAMA.label, about if models else _("not running")))
+        found.append((SERVICE, _("Compatible service"), _("an OpenAI-compatible address")))
+        found.append(("local", _("Embedded model"), self._about_local()))
         if self._tour:
-            found.append(Item(TOUR, _("Take the tour first"), _("one minute, scripted, no key")))
-        return (*found, Item(LATER, _("Not now")))
+            found.append((TOUR, _("Take the tour first"), _("one minute, scripted, no key")))
+        return [*found, (LATER, _("Not now"), "")]
 
     def _about_key(self, provider: Provider) -> str:
         from kogniterm.runtime.operations.provider_login import missing_package
@@ -186,8 +186,8 @@ class SetUp:
             title = _("{provider} needs the package {package}. Install it now?").format(
                 provider=translate(Phrase(provider.label)), package=provider.distribution
             )
-            items = (Item("install", _("Install it"), command), Item("back", _("Back")))
-            if await self._screen.questions.ask(ListQuestion(title=title, items=items)) == "back":
+            items = ("install", _("Install it"), command), ("back", _("Back"))
+            if await self._screen.questions.ask(list_question(title, *items)) == "back":
                 return False
             if await self._installs(program) and not missing_package(provider):
                 return True
@@ -261,11 +261,9 @@ class SetUp:
             none = Phrase("{address} offers no models.", {"address": address})
             self._screen.say(found.problem or none, "warning")
             return False
-        items = [Item(one.name, one.name.partition(":")[2]) for one in found.models]
+        items = [(one.name, one.name.partition(":")[2]) for one in found.models[:_MOST_MODELS]]
         title = _("Choose a model of this service")
-        model = await self._screen.questions.ask(
-            ListQuestion(title, (*items[:_MOST_MODELS], Item(LATER, _("Back"))))
-        )
+        model = await self._screen.questions.ask(list_question(title, *items, (LATER, _("Back"))))
         if model == LATER:
             return False
         login.save_service(self._paths, address, key, model)
@@ -288,14 +286,12 @@ class SetUp:
             if await self._works(name, key):
                 return "save"
             chosen = await self._screen.questions.ask(
-                ListQuestion(
-                    title=_("The test did not succeed. What now?"),
-                    items=(
-                        Item("again", _("Enter the key again")),
-                        Item("test", _("Repeat the test")),
-                        Item("save", _("Save it anyway")),
-                        Item("back", _("Back")),
-                    ),
+                list_question(
+                    _("The test did not succeed. What now?"),
+                    ("again", _("Enter the key again")),
+                    ("test", _("Repeat the test")),
+                    ("save", _("Save it anyway")),
+                    ("back", _("Back")),
                 )
             )
             if chosen != "test":

@@ -45,14 +45,14 @@ class User:
         assert isinstance(question, ListQuestion)
         self.shown.append(question)
         label = self.answers.pop(0)
-        return next(item.value for item in question.items if item.label == label)
+        return next(item.value for item in question.choices if item.words == label)
 
     def say(self, text: Phrase, _level: str) -> None:
         self.said.append(str(text))
 
     def about(self, label: str) -> str | None:
         """Return the description beside a label in the last list; None if there is no such item."""
-        return next((item.about for item in self.shown[-1].items if item.label == label), None)
+        return next((item.about for item in self.shown[-1].choices if item.words == label), None)
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ async def test_a_missing_package_is_installed_on_demand(
         pass
     os.write(keyboard[0], b"\x03")
     assert not await one
-    assert user.shown[0].items[1].about == "needs the package other-package"
+    assert user.shown[0].choices[1].about == "needs the package other-package"
     assert user.shown[1].title == "OpenAI needs the package other-package. Install it now?"
-    assert "install other-package" in user.shown[1].items[0].about
+    assert "install other-package" in user.shown[1].choices[0].about
     assert "Get a key at https://platform.openai.com/api-keys" in user.said
     assert user.about("OpenAI") == "API key"
 
@@ -156,7 +156,7 @@ async def test_ollama_is_offered_where_it_answers(
     user = User("Ollama", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard, OLLAMA_HOST="").choose()
     assert asked[-1] == "http://127.0.0.1:11434"
-    assert user.shown[0].items[3].about == "at 127.0.0.1:11434, no key"
+    assert user.shown[0].choices[3].about == "at 127.0.0.1:11434, no key"
     file = tmp_path / ".config" / "kogniterm" / ".env"
     assert file.read_text() == "OLLAMA_HOST=http://127.0.0.1:11434\n"
     environ = {"HOME": str(tmp_path)}
@@ -267,7 +267,7 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
     user = User("Embedded model", "Embedded model", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard).choose()
     assert begun == [0, SIZE // 3]
-    first, second = (question.items[-2].about for question in user.shown[:2])
+    first, second = (question.choices[-2].about for question in user.shown[:2])
     assert (first, second) == (
         "3 MB download, no key, small tasks",
         "2 MB left to download, no key, small tasks",
@@ -327,7 +327,7 @@ async def test_the_way_to_work_is_asked_once_and_kept(
     file = resolve({"HOME": str(tmp_path)}).config_file
     assert file.read_text().splitlines() == kept
     # Esc takes the last answer, which is the strictest.
-    assert user.shown[-1].items[-1].value == "ask"
+    assert user.shown[-1].choices[-1].value == "ask"
     again = User("OpenAI")
     assert await set_up(again, tmp_path, keyboard).choose()
     assert len(again.shown) == 1

@@ -13,7 +13,7 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ListedModel, ModelListing, ModelLists
-    from kogniterm.ui.questions.model_choice import Chosen, ModelQuestion, ModelRow
+    from kogniterm.ui.questions.model_choice import Chosen, ModelPickList, ModelRow
     from kogniterm.ui.questions.question import Question
 
 SAVE = "--save"
@@ -99,15 +99,15 @@ class _Shelf:
             self._here = {one.name: lists.known(one) for one in providers}
         self._waiting = [one.name for one in lists.asked] if lists is not None else []
 
-    def question(self) -> ModelQuestion:
+    def question(self) -> ModelPickList:
         """Return the question, with the model in use picked."""
-        from kogniterm.ui.questions.model_choice import ModelQuestion
+        from kogniterm.ui.questions.model_choice import ModelPickList
 
         rows = self._rows()
         at = [row.in_use for row in rows].index(True)
         can_save = self._repl.wiring.save_preference is not None
         effort = self._repl.session.model.effort
-        return ModelQuestion(rows, picked=at, about=self._about(), can_save=can_save, effort=effort)
+        return ModelPickList(rows, picked=at, about=self._about(), can_save=can_save, effort=effort)
 
     async def fetch(self) -> None:
         """Ask all providers at once, and show each list as it comes."""
@@ -122,9 +122,9 @@ class _Shelf:
             self._repl.front.questions.renew(self._renewed)
 
     def _renewed(self, question: Question[Any]) -> Question[Any]:
-        from kogniterm.ui.questions.model_choice import ModelQuestion
+        from kogniterm.ui.questions.model_choice import ModelPickList
 
-        if not isinstance(question, ModelQuestion):
+        if not isinstance(question, ModelPickList):
             return question
         return question.with_rows(self._rows(), self._about())
 

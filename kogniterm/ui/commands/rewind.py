@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def rewind(repl: Repl, argument: str) -> None:
     """Run /rewind."""
     from kogniterm.runtime.operations.rewind_session import rewind_points, way_back
-    from kogniterm.ui.questions.rewind_list import RewindQuestion, rewind_rows
+    from kogniterm.ui.questions.rewind_list import RewindPickList, rewind_rows
 
     session = repl.session
     if session.state.open_turn:
@@ -24,7 +24,7 @@ async def rewind(repl: Repl, argument: str) -> None:
     found = rewind_points(session)
     if not found:
         raise UsageError("No messages yet.")
-    question = RewindQuestion(rewind_rows(found), folder=session.folder)
+    question = RewindPickList(rewind_rows(found), folder=session.folder)
     seq = await repl.front.questions.ask(question)
     if not seq:
         return

@@ -10,8 +10,9 @@ from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.text.language import fold_case
 from kogniterm.text.money import money
 from kogniterm.text.shorten import one_line
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, tokens, translate
-from kogniterm.ui.questions.filtered_list import GAP, FilteredList
+from kogniterm.ui.questions.pick_list import GAP, PickList
 from kogniterm.ui.questions.question import Answered, Shown, Step
 from kogniterm.ui.screen.surface import cells, cut_middle
 
@@ -48,11 +49,10 @@ class ModelRow(NamedTuple):
     in_use: bool = False
     efforts: tuple[str, ...] = ()
 
-    def holds(self, words: str) -> bool:
-        """Return whether every word stands in the name, or in that of the provider."""
+    def holds(self, word: str) -> bool:
+        """Return whether `word` stands in the name, or in that of the provider."""
         label = BY_NAME[self.name.partition(":")[0]].label
-        text = fold_case(f"{self.name} {label} {_('in use') if self.in_use else ''}")
-        return all(word in text for word in fold_case(words).split())
+        return word in fold_case(f"{self.name} {label} {_('in use') if self.in_use else ''}")
 
 
 def model_rows(models: Sequence[ListedModel], in_use: str) -> tuple[ModelRow, ...]:
@@ -122,7 +122,7 @@ def model_text(row: ModelRow, columns: int, rows: Sequence[ModelRow]) -> Text:
 
 
 @dataclass(frozen=True)
-class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
+class ModelPickList(PickList[ModelRow, "Chosen | None"]):
     """Asks for a model; the answer is None when none was picked.
 
     `about` says where the lists come from. With `can_save` a key makes the choice the default.
@@ -136,20 +136,9 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
 
     chords = ("left", "right", "c-s")
 
-    @property
-    def title(self) -> str:
-        """The question."""
-        return _("Which model do you want to use?")
-
-    @property
-    def nothing(self) -> str:
-        """The sentence for a filter that leaves no model."""
-        return _("No model matches.")
-
-    @property
-    def enter(self) -> str:
-        """The effect of Enter."""
-        return _("use")
+    title = Phrase("Which model do you want to use?")
+    nothing = Phrase("No model matches.")
+    enter = Phrase("use")
 
     def line(self, row: ModelRow, columns: int) -> Text:
         """Return a model in the columns that all of them need."""
@@ -188,7 +177,7 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
         """Use a model for this session."""
         return Answered(Chosen(row.name, dict(self.efforts).get(row.name)))
 
-    def with_rows(self, rows: Sequence[ModelRow], about: str) -> ModelQuestion:
+    def with_rows(self, rows: Sequence[ModelRow], about: str) -> ModelPickList:
         """Return the question with the lists as they are now; the picked model stays picked."""
         before = self.chosen
         after = replace(self, rows=rows, about=about, picked=0)
@@ -218,12 +207,6 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
         effort = [Shown(arrows, _("effort"))] if self.chosen and self.chosen.efforts else []
         save = [Shown("Ctrl-S", _("use as the default"))] if self.can_save else []
         return [select, *effort, use, *save, cancel]
-
-    def transcript(
-        self, painter: Painter, columns: int, answer: Answered[Chosen | None] | None
-    ) -> str:
-        """Return nothing: the model in use is told."""
-        return ""
 
     def ended(self) -> Chosen | None:
         """Pick none."""

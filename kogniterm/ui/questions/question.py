@@ -8,7 +8,7 @@ driver has to do before it goes on. Two drivers ask: `panel` at the prompt, with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -204,12 +204,16 @@ _ACTIONS = frozenset(key.action for key in KEYS if key.where == "choice")
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One answer: its action in the table of keys, or a key of its own; words; value."""
+class Option(Generic[Value]):
+    """One answer: its action in the table of keys, or a key of its own; words; value.
+
+    `about` is said beside the words in a list.
+    """
 
     action: str
     words: str
-    value: str
+    value: Value
+    about: str = ""
 
     @property
     def key(self) -> str:
@@ -222,28 +226,30 @@ class Option:
         return letter(self.action, "en") if self.action in _ACTIONS else self.action
 
 
-def by_key(options: Sequence[Option]) -> dict[str, Option]:
-    """Return the options by every key that chooses one."""
+def chosen(options: Sequence[Option[Value]], line: str) -> Option[Value] | None:
+    """Return the option that a whole line stands for: exactly its key or its word."""
+    said = line.strip().lower()
+    named = {word: option for option in options for word in WORDS.get(option.action, ())}
+    return _by_key(options).get(said) or named.get(said)
+
+
+def _by_key(options: Sequence[Option[Value]]) -> dict[str, Option[Value]]:
     found = {option.key: option for option in options}
     for option in options:
         found.setdefault(option.english, option)
     return found
 
 
-def chosen(options: Sequence[Option], line: str) -> Option | None:
-    """Return the option that a whole line stands for: exactly its key or its word."""
-    said = line.strip().lower()
-    named = {word: option for option in options for word in WORDS.get(option.action, ())}
-    return by_key(options).get(said) or named.get(said)
-
-
 @dataclass(frozen=True)
-class ChoiceQuestion(Question[str]):
-    """Shows `title` and `body`; the answer is the value of one of `choices`."""
+class ChoiceQuestion(Question[Value]):
+    """Shows `title` and `body`, of which a part may have a style; one of `choices` answers.
+
+    The last one changes nothing.
+    """
 
     title: str
-    body: Sequence[str]
-    choices: Sequence[Option]
+    body: Sequence[str | tuple[str, str]]
+    choices: Sequence[Option[Value]]
 
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
         """Return the title and the end of the body."""
@@ -252,12 +258,12 @@ class ChoiceQuestion(Question[str]):
         from kogniterm.ui.screen.paint import Readable
 
         head = painter.lines(Readable(Text(self.title, "heading")), columns)
-        parts = (Readable(Text(text)) for text in self.body)
+        parts = (Readable(Text.assemble(part)) for part in self.body)
         body = [line for part in parts for line in painter.lines(part, columns)]
         room = max(rows - len(head), 0)
         return Document([*head, *(body[-room:] if room else [])])
 
-    def transcript(self, painter: Painter, columns: int, answer: Answered[str] | None) -> str:
+    def transcript(self, painter: Painter, columns: int, answer: Answered[Value] | None) -> str:
         """Return the title with the answer."""
         from rich.text import Text
 
@@ -267,60 +273,57 @@ class ChoiceQuestion(Question[str]):
             Text.assemble((self.title, "heading"), "  ", (words, "accent")), columns
         )
 
+    @property
+    def by_key(self) -> Mapping[str, Option[Value]]:
+        """The answers by every key that gives one."""
+        return _by_key(self.choices)
+
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return a key for each answer."""
         return [Shown(option.key, option.words) for option in self.choices]
 
     def options(self) -> Collection[str]:
         """Return the keys that answer."""
-        return by_key(self.choices)
+        return self.by_key
 
-    def press(self, key: str, *, seen: bool = True) -> Step[str]:
+    def press(self, key: str, *, seen: bool = True) -> Step[Value]:
         """Answer with `key`."""
-        option = by_key(self.choices).get(key)
+        option = self.by_key.get(key)
         return Answered(option.value) if option is not None else self
 
     def text(self, painter: Painter, columns: int) -> Document:
         """Return title and body as they are."""
-        return Document([self.title, *self.body])
+        return Document(
+            [self.title, *(one if isinstance(one, str) else one[0] for one in self.body)]
+        )
 
     def menu(self) -> Sequence[str]:
         """Return each answer with its key."""
         return [f"{option.key} = {option.words}" for option in self.choices]
 
-    def typed(self, line: str) -> Step[str] | None:
+    def typed(self, line: str) -> Step[Value] | None:
         """Answer with a line that is exactly a key or its word."""
         option = chosen(self.choices, line)
         return Answered(option.value) if option is not None else None
 
-    def ended(self) -> str:
-        """Return the last answer, which changes nothing."""
+    def ended(self) -> Value:
+        """Return the last answer."""
         return self.choices[-1].value
 
 
 async def ask_what_to_do(asker: Asker, intent: Intent, output: str) -> RecoveryChoice:
     """Ask what becomes of a command whose outcome is unknown, given its output so far."""
-    answer = await asker.ask(_question(intent.command, output))
-    return "check" if answer == "check" else "again" if answer == "again" else "skip"
-
-
-def _question(command: str, output: str) -> ChoiceQuestion:
     from kogniterm.text.visible import render
 
-    return ChoiceQuestion(
-        _("What should happen with this command?"),
-        [
-            *(
-                f"{'  ' if number else '$ '}{line}"
-                for number, line in enumerate(render(command).split("\n"))
-            ),
-            *(f"  {line}" for line in render(output).split("\n")),
-        ],
-        [
-            Option("check", _("check what it did"), "check"),
-            Option("again", _("propose it again"), "again"),
-            Option("skip", _("go on without it"), "skip"),
-        ],
+    first, *more = render(intent.command).split("\n")
+    options: list[Option[RecoveryChoice]] = [
+        Option("check", _("check what it did"), "check"),
+        Option("again", _("propose it again"), "again"),
+        Option("skip", _("go on without it"), "skip"),
+    ]
+    body = [f"$ {first}", *(f"  {line}" for line in (*more, *render(output).split("\n")))]
+    return await asker.ask(
+        ChoiceQuestion(_("What should happen with this command?"), body, options)
     )
 
 
@@ -329,15 +332,9 @@ async def ask_at_limit(asker: Asker, reached: LimitReached) -> LimitChoice:
     from kogniterm.runtime.budgets import limit_text
 
     title = _("{limit_reached} Continue?").format(limit_reached=translate(limit_text(reached)))
-    answer = await asker.ask(
-        ChoiceQuestion(
-            title,
-            [],
-            [
-                Option("yes", _("continue with as much again"), "more"),
-                Option("unlimited", _("no such limit in this session"), "unlimited"),
-                Option("no", _("end the turn"), "end"),
-            ],
-        )
-    )
-    return "more" if answer == "more" else "unlimited" if answer == "unlimited" else "end"
+    options: list[Option[LimitChoice]] = [
+        Option("yes", _("continue with as much again"), "more"),
+        Option("unlimited", _("no such limit in this session"), "unlimited"),
+        Option("no", _("end the turn"), "end"),
+    ]
+    return await asker.ask(ChoiceQuestion(title, [], options))

@@ -12,8 +12,9 @@ from kogniterm.storage.folders import seen_from
 from kogniterm.text.language import fold_case
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render_line
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, age, plural
-from kogniterm.ui.questions.filtered_list import GAP, FilteredList, in_one
+from kogniterm.ui.questions.pick_list import GAP, PickList, in_one
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document, Option, Step
 from kogniterm.ui.screen.surface import cells
 from kogniterm.ui.words.approval_words import effect_text
@@ -56,11 +57,10 @@ class RewindRow:
             parts.append(plural("{count} action", "{count} actions", self.point.commands))
         return " · ".join(parts) or _("no changes")
 
-    def holds(self, words: str) -> bool:
-        """Return whether every word stands in the user's words or in the name of a file."""
+    def holds(self, word: str) -> bool:
+        """Return whether `word` stands in the user's words or in the name of a file."""
         names = " ".join(change.path for change in self.point.changes)
-        text = fold_case(f"{self.words} {names}")
-        return all(word in text for word in fold_case(words).split())
+        return word in fold_case(f"{self.words} {names}")
 
 
 def rewind_rows(points: Sequence[RewindPoint]) -> tuple[RewindRow, ...]:
@@ -70,27 +70,16 @@ def rewind_rows(points: Sequence[RewindPoint]) -> tuple[RewindRow, ...]:
 
 
 @dataclass(frozen=True)
-class RewindQuestion(FilteredList[RewindRow, int]):
+class RewindPickList(PickList[RewindRow, int]):
     """Asks for a point; the answer is the record of its input, or 0 when none was picked."""
 
     folder: str = ""
 
     feet: ClassVar[int] = 1
 
-    @property
-    def title(self) -> str:
-        """The question."""
-        return _("Go back to before which message?")
-
-    @property
-    def nothing(self) -> str:
-        """The sentence for a filter that leaves no message."""
-        return _("No message matches.")
-
-    @property
-    def enter(self) -> str:
-        """The effect of Enter."""
-        return _("continue")
+    title = Phrase("Go back to before which message?")
+    nothing = Phrase("No message matches.")
+    enter = Phrase("continue")
 
     def line(self, row: RewindRow, columns: int) -> Text:
         """Return the age, the words, and what the turn changed."""
@@ -123,33 +112,29 @@ class RewindQuestion(FilteredList[RewindRow, int]):
         """Answer with a point."""
         return Answered(row.point.point.seq)
 
-    def transcript(self, painter: object, columns: int, answer: Answered[int] | None) -> str:
-        """Return nothing: the question that follows names the message."""
-        return ""
-
     def ended(self) -> int:
         """Pick none."""
         return 0
 
 
 @dataclass(frozen=True)
-class WayBackQuestion(ChoiceQuestion):
+class WayBackQuestion(ChoiceQuestion[str]):
     """Asks what goes back to before `message`; Esc changes nothing."""
 
-    message: str = ""
+    message: str
 
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
         """Return the message, the files to restore and what cannot be restored."""
         from rich.text import Text
 
-        head = [Text(self.title, "heading"), Text(f"› {self.message}", "accent")]
-        parts = [Text(line, "muted" if line.startswith(" ") else "") for line in self.body]
-        lines = [in_one(text, painter, columns) for text in (*head, *parts)]
+        parts = [(self.title, "heading"), (f"› {self.message}", "accent"), *self.body]
+        lines = [in_one(Text.assemble(part), painter, columns) for part in parts]
         return Document([*lines[:rows], ""] if len(lines) < rows else lines[:rows])
 
     def text(self, painter: Painter, columns: int) -> Document:
         """Return the same, line by line."""
-        return Document([self.title, f"  {self.message}", *self.body])
+        title, *body = super().text(painter, columns).lines
+        return Document([title, f"  {self.message}", *body])
 
     def back(self) -> Step[str] | None:
         """Take Esc."""
@@ -159,7 +144,8 @@ class WayBackQuestion(ChoiceQuestion):
 def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
     """Return the question what goes back to a point, after what is restored and what is not."""
     files, kept = bool(rewind.files.changes), kept_lines(rewind.files.kept, folder)
-    body = [*_files(rewind.files.changes, folder), *kept, *_lost(rewind.lost)]
+    lines = [*_files(rewind.files.changes, folder), *kept, *_lost(rewind.lost)]
+    body = [(line, "muted" if line.startswith(" ") else "") for line in lines]
     options = [
         Option("back_both", _("conversation and files"), "both") if files else None,
         Option("back_conversation", _("conversation"), "conversation"),
@@ -171,7 +157,7 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
         _("What should go back to before this message?"),
         body,
         [one for one in options if one],
-        message=one_line(rewind.point.input.typed),
+        one_line(rewind.point.input.typed),
     )
 
 

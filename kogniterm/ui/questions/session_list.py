@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kogniterm.text.language import fold_case
 from kogniterm.text.shorten import below_home, one_line
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, age
-from kogniterm.ui.questions.filtered_list import GAP, FilteredList
+from kogniterm.ui.questions.pick_list import GAP, PickList
 from kogniterm.ui.questions.question import Answered, Step
 from kogniterm.ui.screen.surface import cells, cut_middle
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kogniterm.sessions.store import Condition, SessionInfo, SessionStore
-    from kogniterm.ui.screen.paint import Painter
 
 LISTED = 200
 """Sessions that are listed; older ones are found by their ids and titles."""
@@ -64,10 +64,10 @@ class SessionRow:
             "current": _("this one"),
         }[self.condition]
 
-    def holds(self, words: str) -> bool:
-        """Return whether every word stands in the row, or begins its id."""
+    def holds(self, word: str) -> bool:
+        """Return whether `word` stands in the row, or begins its id."""
         text = fold_case(f"{self.title} {self.folder} {self.state}")
-        return all(word in text or self.id.startswith(word) for word in fold_case(words).split())
+        return word in text or self.id.startswith(word)
 
 
 def session_rows(
@@ -109,23 +109,12 @@ def row_text(row: SessionRow, columns: int, rows: Sequence[SessionRow]) -> Text:
 
 
 @dataclass(frozen=True)
-class SessionQuestion(FilteredList[SessionRow, str]):
+class SessionPickList(PickList[SessionRow, str]):
     """Asks for a session; the answer is its id, or empty when none was picked."""
 
-    @property
-    def title(self) -> str:
-        """The question."""
-        return _("Which session do you want to resume?")
-
-    @property
-    def nothing(self) -> str:
-        """The sentence for a filter that leaves no session."""
-        return _("No session matches.")
-
-    @property
-    def enter(self) -> str:
-        """The effect of Enter."""
-        return _("resume")
+    title = Phrase("Which session do you want to resume?")
+    nothing = Phrase("No session matches.")
+    enter = Phrase("resume")
 
     def line(self, row: SessionRow, columns: int) -> Text:
         """Return a session in the columns that all of them need."""
@@ -136,10 +125,6 @@ class SessionQuestion(FilteredList[SessionRow, str]):
         if row.held:
             return self.noted(_("This session is open in another process. Close it there first."))
         return Answered(row.id)
-
-    def transcript(self, painter: Painter, columns: int, answer: Answered[str] | None) -> str:
-        """Return nothing: the session that was picked is shown."""
-        return ""
 
     def ended(self) -> str:
         """Pick none."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.text.visible import without_style
-from kogniterm.ui.questions.list_question import Item, ListQuestion
+from kogniterm.ui.questions.list_question import ListQuestion, list_question
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Option, Question
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.screen_preferences import choose_theme
 
-ITEMS = (Item("a", "First", "about it"), Item("b", "Second"), Item("none", "Not now"))
-QUESTION = ListQuestion(title="Which?", items=ITEMS)
+QUESTION = list_question("Which?", ("a", "First", "about it"), ("b", "Second"), ("none", "Not now"))
 
 
 def pressed(*keys: str) -> object:

@@ -12,7 +12,7 @@ from kogniterm.models.catalog import FREE, efforts_of, price_of, window_of
 from kogniterm.models.model_lists import ListedModel, ModelListing
 from kogniterm.ui.questions.model_choice import (
     Chosen,
-    ModelQuestion,
+    ModelPickList,
     model_rows,
     source_text,
     waiting_text,
@@ -36,10 +36,10 @@ NAMES = (
     "ollama:registry.example.org/a-team/a-model-with-a-very-long-name:70b-instruct-q4_k_m",
 )
 ROWS = model_rows([listed(name) for name in NAMES], NAMES[1])
-QUESTION = ModelQuestion(ROWS, picked=1, can_save=True)
+QUESTION = ModelPickList(ROWS, picked=1, can_save=True)
 
 
-def shown(question: ModelQuestion, columns: int = 100) -> str:
+def shown(question: ModelPickList, columns: int = 100) -> str:
     return "\n".join(question.document(PLAIN, columns, 24).lines)
 
 
@@ -79,10 +79,10 @@ def test_enter_uses_a_model_and_a_key_makes_it_the_default() -> None:
     assert "Ctrl-S" not in str(kept.keys(PLAIN, typing=False))
 
 
-def pressed(question: ModelQuestion, *keys: str) -> ModelQuestion:
+def pressed(question: ModelPickList, *keys: str) -> ModelPickList:
     for key in keys:
         after = question.press(key)
-        assert isinstance(after, ModelQuestion)
+        assert isinstance(after, ModelPickList)
         question = after
     return question
 

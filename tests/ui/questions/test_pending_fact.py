@@ -6,12 +6,12 @@ import pytest
 
 from kogniterm.text.visible import without_style
 from kogniterm.types import Phrase
-from kogniterm.ui.questions.pending_fact import PendingAnswer, PendingFactQuestion
+from kogniterm.ui.questions.pending_fact import PendingAnswer, pending_fact_question
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.screen_preferences import choose_theme
 
-QUESTION = PendingFactQuestion("m7", "the budget is 1000 €\n\x1b[31m", Phrase("you said so"))
+QUESTION = pending_fact_question("m7", "the budget is 1000 €\n\x1b[31m", Phrase("you said so"))
 PAINTER = Painter(choose_theme("plain", color=False, background=None), color=False, unicode=True)
 
 

@@ -10,7 +10,7 @@ from kogniterm.runtime.operations.rewind_session import Lost, Rewind, RewindPoin
 from kogniterm.sessions.rewind_points import Point
 from kogniterm.types import Effect, UserInput
 from kogniterm.ui.questions.question import Answered
-from kogniterm.ui.questions.rewind_list import RewindQuestion, rewind_rows, way_back_question
+from kogniterm.ui.questions.rewind_list import RewindPickList, rewind_rows, way_back_question
 from tests.support.language import in_spanish
 from tests.ui.face import PLAIN
 
@@ -35,7 +35,7 @@ POINTS = (
     point(29, "Rename the árbol", CHANGES),
     *(point(number, f"Older message {number}") for number in range(28, 4, -1)),
 )
-QUESTION = RewindQuestion(rewind_rows(POINTS), folder="/w")
+QUESTION = RewindPickList(rewind_rows(POINTS), folder="/w")
 
 
 def rewind(
@@ -48,14 +48,14 @@ def rewind(
 
 def test_a_line_sums_up_and_the_foot_names_the_files() -> None:
     moved = QUESTION.press("down")
-    assert isinstance(moved, RewindQuestion)
+    assert isinstance(moved, RewindPickList)
     shown = "\n".join(moved.document(PLAIN, 100, 24).lines)
     assert "3 files +3 -1 · 3 actions" in shown
     assert "app/prices.py" in shown
     assert "\x1b" not in shown
     with in_spanish():
         assert "sin cambios" in "\n".join(
-            RewindQuestion(rewind_rows(POINTS[2:])).document(PLAIN, 100, 24).lines
+            RewindPickList(rewind_rows(POINTS[2:])).document(PLAIN, 100, 24).lines
         )
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from kogniterm.sessions.store import Condition
 from kogniterm.ui.questions.question import Answered
-from kogniterm.ui.questions.session_list import SessionQuestion, SessionRow
+from kogniterm.ui.questions.session_list import SessionPickList, SessionRow
 from kogniterm.ui.screen.screen_preferences import KeyTimes
 from tests.ui.face import PLAIN, PlayedSession, nothing
 from tests.ui.live import Live, live_repl
@@ -34,20 +34,20 @@ ROWS = (
 @pytest.mark.parametrize("columns", [40, 60, 80, 160])
 @pytest.mark.parametrize("rows", [6, 24])
 def test_each_session_is_one_line_that_fits(columns: int, rows: int) -> None:
-    question = SessionQuestion(ROWS)
+    question = SessionPickList(ROWS)
     for _ in range(len(ROWS)):
         lines = question.document(PLAIN, columns, rows).lines
         assert len(lines) <= rows
         assert sum("▸" in line for line in lines) == 1
         assert all(cell_len(line) <= columns for line in lines)
         moved = question.press("down")
-        assert isinstance(moved, SessionQuestion)
+        assert isinstance(moved, SessionPickList)
         question = moved
     assert "Older task 19" in "\n".join(question.document(PLAIN, 80, 24).lines)
 
 
 def test_a_line_shows_age_folder_title_and_state() -> None:
-    shown = SessionQuestion(ROWS).document(PLAIN, 100, 24).lines
+    shown = SessionPickList(ROWS).document(PLAIN, 100, 24).lines
     assert shown[2].split() == [
         "2",
         "h",
@@ -61,12 +61,12 @@ def test_a_line_shows_age_folder_title_and_state() -> None:
 
 
 def test_words_filter_and_the_arrows_stay_in_what_is_left() -> None:
-    question = SessionQuestion(ROWS).line_changed("ARBOL north")
+    question = SessionPickList(ROWS).line_changed("ARBOL north")
     assert [one.id[:2] for one in question.found] == ["b2"]
-    question = SessionQuestion(ROWS).line_changed("older")
+    question = SessionPickList(ROWS).line_changed("older")
     for _ in range(30):
         moved = question.press("down")
-        assert isinstance(moved, SessionQuestion)
+        assert isinstance(moved, SessionPickList)
         question = moved
     assert question.words("older") == Answered(ROWS[-1].id)
     assert question.press("pageup").words("older") == Answered(ROWS[-11].id)  # type: ignore[union-attr]
@@ -76,14 +76,14 @@ def test_words_filter_and_the_arrows_stay_in_what_is_left() -> None:
 
 
 def test_one_that_is_open_elsewhere_is_not_picked() -> None:
-    question = SessionQuestion(ROWS).line_changed("deploy")
+    question = SessionPickList(ROWS).line_changed("deploy")
     told = question.words("deploy")
-    assert isinstance(told, SessionQuestion)
+    assert isinstance(told, SessionPickList)
     assert "another process" in told.note
 
 
 def test_line_by_line_a_number_or_words_pick() -> None:
-    question = SessionQuestion(ROWS)
+    question = SessionPickList(ROWS)
     text = "\n".join(question.text(PLAIN, 80).lines)
     assert " 2  2 h  ~/…/terraform" in text
     assert "4 more" in text
@@ -91,7 +91,7 @@ def test_line_by_line_a_number_or_words_pick() -> None:
     assert question.typed("disk") == Answered(ROWS[2].id)
     assert question.typed("") == Answered("")
     narrowed = question.typed("older")
-    assert isinstance(narrowed, SessionQuestion)
+    assert isinstance(narrowed, SessionPickList)
     assert narrowed.typed("1") == Answered(ROWS[4].id)
 
 

@@ -1,4 +1,4 @@
-"""A list with one answer a line, filtered as the user types: sessions, models."""
+"""A list to pick a session, a model or a message from, filtered as the user types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from kogniterm.ui.locale import _, plural
+from kogniterm.text.language import fold_case
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step, Value
 from kogniterm.ui.screen.surface import cells
 
@@ -28,16 +30,24 @@ GAP = "  "
 class Row(Protocol):
     """A line of the list."""
 
-    def holds(self, words: str) -> bool:
-        """Return whether the row matches what the user typed."""
+    def holds(self, word: str) -> bool:
+        """Return whether the row matches a word that the user typed, as `fold_case` writes it."""
 
 
 RowKind = TypeVar("RowKind", bound=Row)
 
 
 @dataclass(frozen=True)
-class FilteredList(Question[Value], Generic[RowKind, Value]):
-    """Asks for one of `rows`; `filter` narrows them, `picked` counts in those that are left."""
+class PickList(Question[Value], Generic[RowKind, Value]):
+    """Asks for one of `rows`; `filter` narrows them, `picked` counts in those that are left.
+
+    `title` is the question, `nothing` the sentence for a filter that leaves no row, and `enter` the
+    effect of Enter, in one word.
+    """
+
+    title: ClassVar[Phrase]
+    nothing: ClassVar[Phrase]
+    enter: ClassVar[Phrase]
 
     rows: Sequence[RowKind]
     picked: int = 0
@@ -47,21 +57,6 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
     invited = True
     feet: ClassVar[int] = 0
     """Lines that `foot` needs below the rows."""
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """The question."""
-
-    @property
-    @abstractmethod
-    def nothing(self) -> str:
-        """The sentence for a filter that leaves no row."""
-
-    @property
-    @abstractmethod
-    def enter(self) -> str:
-        """The effect of Enter, in one word."""
 
     @abstractmethod
     def line(self, row: RowKind, columns: int) -> Text:
@@ -78,7 +73,8 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
     @cached_property
     def found(self) -> Sequence[RowKind]:
         """The rows that the filter leaves."""
-        return [row for row in self.rows if row.holds(self.filter)]
+        words = fold_case(self.filter).split()
+        return [row for row in self.rows if all(map(row.holds, words))]
 
     @property
     def chosen(self) -> RowKind | None:
@@ -106,9 +102,9 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
     def _head(self, shown: int, columns: int) -> Text:
         from rich.text import Text
 
-        title = Text(self.title, "heading")
+        title = Text(translate(self.title), "heading")
         if not self.found:
-            return title.append(GAP).append(self.nothing, "warn")
+            return title.append(GAP).append(translate(self.nothing), "warn")
         count = len(self.found)
         told = _("type to filter")
         place = _("{number} of {count}").format(number=self.picked + 1, count=count)
@@ -116,12 +112,20 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
             told = f"{place} · {told}"
         return title.append(GAP).append(told, "muted")
 
+    def transcript(self, painter: Painter, columns: int, answer: Answered[Value] | None) -> str:
+        """Return nothing: what was picked is shown, or asked about, by itself."""
+        return ""
+
     # --- single keys ---------------------------------------------------------------------------
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; everything else is text that filters."""
         arrows = "↑↓" if painter.unicode else "up/down"
-        return [Shown(arrows, _("select")), Shown("Enter", self.enter), Shown("Esc", _("cancel"))]
+        return [
+            Shown(arrows, _("select")),
+            Shown("Enter", translate(self.enter)),
+            Shown("Esc", _("cancel")),
+        ]
 
     def line_changed(self, words: str) -> Self:
         """Filter by what stands on the line now."""
@@ -149,7 +153,7 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
         from rich.text import Text
 
         shown = self.found[: 2 * PAGE]
-        lines = painter.lines(Text(self.title, "heading"), columns)
+        lines = painter.lines(Text(translate(self.title), "heading"), columns)
         for number, row in enumerate(shown, 1):
             line = Text(f"{number:>3}  ").append_text(self.line(row, columns - 6))
             lines.append(in_one(line, painter, columns))
@@ -175,7 +179,7 @@ class FilteredList(Question[Value], Generic[RowKind, Value]):
         after = replace(self, filter=said, picked=0, note="")
         if len(after.found) == 1:
             return after.take(after.found[0])
-        return after if after.found else self.noted(self.nothing)
+        return after if after.found else self.noted(translate(self.nothing))
 
 
 def in_one(text: Text, painter: Painter, columns: int) -> str:
