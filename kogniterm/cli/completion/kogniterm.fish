@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -411,8 +411,8 @@ complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'edit' -d 'Change the tex
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'confirm' -d 'Confirm a memory; a pending one becomes active'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'pin' -d 'Keep a memory from expiring and use it in every task'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'undo' -d 'Restore a memory that was replaced'
-complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'prefer' -d 'List the preferences; set or remove one'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'project' -d 'Show what is known about the project'
+complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'prefer' -d 'List the preferences; set or remove one'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'forget' -d 'Delete memories from every store, and verify it'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'export' -d 'Write the memories as JSON Lines'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'import' -d 'Import an export'
@@ -481,6 +481,13 @@ complete -c kogniterm -n '__kogniterm_at "/memory/undo"' -l env-file -r -F -d 'R
 complete -c kogniterm -n '__kogniterm_at "/memory/undo"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/memory/undo"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/memory/undo"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -a 'rescan' -d 'rescan, to scan the folder first'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -489,13 +496,6 @@ complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l here -d 'Set or re
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l remove -d 'Remove the preference'
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/memory/prefer"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -a 'rescan' -d 'rescan, to scan the folder first'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -s h -l help -d 'Show this help'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l json -d 'Print the result as JSON'
-complete -c kogniterm -n '__kogniterm_at "/memory/project"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
 complete -c kogniterm -n '__kogniterm_at "/memory/forget"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/memory/forget"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/memory/forget"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

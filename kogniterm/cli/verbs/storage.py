@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import (
-    Report,
-    location_of,
-    open_sessions_at,
-    paths_in_use,
-    user_name,
-)
+from kogniterm.cli.verb_helpers import location_of, open_sessions_at, paths_in_use, user_name
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
 from kogniterm.storage.folders import named
 from kogniterm.ui.locale import _, mark, size, translate

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kogniterm.cli.options import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report
 from kogniterm.cli.warm.warm_place import plain_variables, socket_folder
 from kogniterm.cli.warm.warm_start import WarmServer, running_servers, stop_servers
+from kogniterm.runtime.operations.action import Action, Report
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, size, translate

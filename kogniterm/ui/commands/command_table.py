@@ -53,7 +53,7 @@ COMMANDS = (
             rewind.rewind, while_running=False),
     Command("memory",
             Phrase("list memories, or show, search, add and change them"),
-            memory.show_memory, f"[{'|'.join(memory.ACTIONS)}] [ID|TEXT]", memory.memory_choices),
+            memory.use_memory, f"[{'|'.join(memory.NAMES)}] [ID|TEXT]", memory.memory_choices),
     Command("preferences", Phrase("list your preferences, or set and remove one"),
             memory.preferences, "[set NAME VALUE|remove NAME] [--project]",
             memory.preference_choices),
