@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/copy' '/storage/cache' '/warm' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -43,8 +43,8 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'doctor' -d 'Check the installat
 complete -c kogniterm -n '__kogniterm_at ""' -a 'models' -d 'List models; download or remove a local one'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'acp' -d 'Be an agent for an editor, such as Zed'
-complete -c kogniterm -n '__kogniterm_at ""' -a 'storage' -d 'Check, migrate and copy the database'
-complete -c kogniterm -n '__kogniterm_at ""' -a 'warm' -d 'Show or end the process for fast starts'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'storage' -d 'Check and copy the database'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'warm' -d 'End the process for fast starts'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'help' -d 'Explain a topic or a command'
 complete -c kogniterm -n '__kogniterm_at ""' -s h -l help -d 'Show this help'
@@ -913,7 +913,6 @@ complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-cost -x -d 'Maximum cost
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
 complete -c kogniterm -n '__kogniterm_at "/acp"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'check' -d 'Check the database, or compare two'
-complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'migrate' -d 'Update the database to the current schema'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'copy' -d 'Copy sessions and memories to another database'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'cache' -d 'Show how many replies of models are kept, or delete them'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -s h -l help -d 'Show this help'
@@ -926,11 +925,6 @@ complete -c kogniterm -n '__kogniterm_at "/storage/check"' -l lang -x -a 'auto e
 complete -c kogniterm -n '__kogniterm_at "/storage/check"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/storage/check"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/storage/check"' -l json -d 'Print the result as JSON'
-complete -c kogniterm -n '__kogniterm_at "/storage/migrate"' -s h -l help -d 'Show this help'
-complete -c kogniterm -n '__kogniterm_at "/storage/migrate"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
-complete -c kogniterm -n '__kogniterm_at "/storage/migrate"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
-complete -c kogniterm -n '__kogniterm_at "/storage/migrate"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/storage/migrate"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -F
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -943,17 +937,11 @@ complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l env-file -r -F -d 
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l clear -d 'Delete all kept replies'
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l json -d 'Print the result as JSON'
-complete -c kogniterm -n '__kogniterm_at "/warm"' -a 'status' -d 'Show the process that keeps the libraries loaded, and its memory'
 complete -c kogniterm -n '__kogniterm_at "/warm"' -a 'stop' -d 'End that process; open sessions continue'
 complete -c kogniterm -n '__kogniterm_at "/warm"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/warm"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/warm"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/warm"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/warm/status"' -s h -l help -d 'Show this help'
-complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
-complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
-complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -999,8 +987,8 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'config' -d 'Show the setti
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'doctor' -d 'Check the installation and the settings'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'acp' -d 'Be an agent for an editor, such as Zed'
-complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check, migrate and copy the database'
-complete -c kogniterm -n '__kogniterm_at "/help"' -a 'warm' -d 'Show or end the process for fast starts'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check and copy the database'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'warm' -d 'End the process for fast starts'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'help' -d 'Explain a topic or a command'
 complete -c kogniterm -n '__kogniterm_at "/help"' -s h -l help -d 'Show this help'

@@ -1,4 +1,4 @@
-"""`kogniterm warm`: show the process that makes starts fast, or end it."""
+"""`kogniterm warm stop`: end the process that makes starts fast; `doctor` shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kogniterm.ui.locale import mark, size, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `warm status` and `warm stop`."""
+    """Add `warm stop`."""
     add_actions(subparsers, "warm", ACTIONS, JSON)
 
 
@@ -56,16 +56,6 @@ def _why_off() -> Phrase | None:
     return None
 
 
-def _status(call: CallOptions) -> Report:
-    return Report(
-        {
-            "off": translate(off) if (off := _why_off()) else None,
-            "servers": _data(running_servers()),
-        },
-        [translate(line) for line in warm_state()],
-    )
-
-
 def _stop(call: CallOptions) -> Report:
     stopped = stop_servers()
     told = Phrase("Ended: {pids}. Open sessions continue.",
@@ -79,12 +69,6 @@ def _data(servers: Sequence[WarmServer]) -> list[dict[str, int | None]]:
 
 
 ACTIONS = (
-    Action(
-        "status",
-        mark("Show the process that keeps the libraries loaded, and its memory"),
-        _status,
-        examples=("kogniterm warm status",),
-    ),
     Action(
         "stop",
         mark("End that process; open sessions continue"),

@@ -195,16 +195,6 @@ def has_same_memory(source: Location, target: Location, user: str) -> bool:
         return same_memory(old, new)
 
 
-def schema_version(store: SessionStore) -> int:
-    """Return the number of the newest migration of the sessions' tables."""
-    from kogniterm.sessions.session_database import SESSIONS
-
-    rows = store.database.execute(
-        "SELECT max(number) FROM schema_migrations WHERE room = ?", (SESSIONS.room,)
-    )
-    return int(rows[0][0])
-
-
 def remove_preference(memory: Memory, text: str, *, here: bool) -> str:
     """Remove the preference that `text` names, in this project or wherever it holds here.
 
