@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from docs.completion_scripts import Flag, Place, places
 from kogniterm.cli import options
 from kogniterm.cli.main import DESCRIPTION, EXAMPLES
-from kogniterm.cli.options import GENERAL, SESSION, Argument
+from kogniterm.cli.options import GENERAL, SESSION
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.slash_commands import Command
@@ -193,7 +194,9 @@ def _man() -> Iterator[str]:
 
 def _man_option(option: Argument) -> Iterator[str]:
     names = [name for name in (option.short, option.name) if name]
-    yield from _man_item(" ".join([", ".join(names), option.metavar]).strip(), option.explained)
+    yield from _man_item(
+        " ".join([", ".join(names), option.metavar]).strip(), options.explained(option)
+    )
 
 
 def _man_place(place: Place) -> Iterator[str]:

@@ -11,76 +11,45 @@ after the verb, and so that settings can tell what came from a flag.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.types import Phrase
+from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.ui.locale import _, mark
 
 
-class Argument(NamedTuple):
-    """A word (`session`) or an option (`--limit`, `-C`) of the command line.
+def explained(argument: Argument) -> str:
+    """Return the help of an argument, with its default where it has one."""
+    if not argument.help or argument.default in (None, False, argparse.SUPPRESS):
+        return _(argument.help) if argument.help else ""
+    return f"{_(argument.help)} {_('(default: {value})').format(value=argument.default)}"
 
-    An option without metavar, choices and `const` is a switch. `field` is the setting it sets. One
-    with `many` may be given several times.
-    """
 
-    name: str
-    help: str = ""
-    metavar: str = ""
-    field: str = ""
-    nargs: str | None = None
-    default: Any = None
-    choices: Sequence[str] | None = None
-    type: Callable[[str], Any] | None = None
-    const: object = None
-    short: str = ""
-    many: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names it is typed as, the long one first."""
-        return (self.name, self.short) if self.short else (self.name,)
-
-    @property
-    def dest(self) -> str:
-        """Name in the parsed namespace."""
-        return self.field or self.name.lstrip("-").replace("-", "_")
-
-    @property
-    def takes_value(self) -> bool:
-        """Return whether another word belongs to it."""
-        return not self.name.startswith("-") or bool(self.metavar or self.choices)
-
-    @property
-    def explained(self) -> str:
-        """Its help, with its default where it has one, in the language in use."""
-        if not self.help or self.default in (None, False, argparse.SUPPRESS):
-            return _(self.help) if self.help else ""
-        return f"{_(self.help)} {_('(default: {value})').format(value=self.default)}"
-
-    def add_to(self, parser: argparse._ActionsContainer, *, only_if_given: bool = False) -> None:
-        """Add it to a parser, with no value of its own in the namespace if `only_if_given`."""
-        how: dict[str, Any] = {"help": self.explained}
-        if self.name.startswith("-"):
-            how["dest"] = self.dest
-        if self.takes_value:
-            how |= {"default": self.default, "metavar": _(self.metavar) if self.metavar else None}
-            given = {"nargs": self.nargs, "choices": self.choices, "type": self.type}
-            how |= {key: value for key, value in given.items() if value is not None}
-            how |= {"action": "append"} if self.many else {}
-        else:
-            default = False if self.default is None else self.default
-            how |= {
-                "action": "store_const",
-                "const": True if self.const is None else self.const,
-                "default": default,
-            }
-        if only_if_given:
-            how["default"] = argparse.SUPPRESS
-        parser.add_argument(*sorted(self.names, key=len), **how)
+def add_argument(
+    parser: argparse._ActionsContainer, argument: Argument, *, only_if_given: bool = False
+) -> None:
+    """Add an argument, with no value of its own in the namespace if `only_if_given`."""
+    how: dict[str, Any] = {"help": explained(argument)}
+    if argument.name.startswith("-"):
+        how["dest"] = argument.dest
+    if argument.takes_value:
+        metavar = _(argument.metavar) if argument.metavar else None
+        how |= {"default": argument.default, "metavar": metavar}
+        given = {"nargs": argument.nargs, "choices": argument.choices, "type": argument.type}
+        how |= {key: value for key, value in given.items() if value is not None}
+        how |= {"action": "append"} if argument.many else {}
+    else:
+        default = False if argument.default is None else argument.default
+        how |= {
+            "action": "store_const",
+            "const": True if argument.const is None else argument.const,
+            "default": default,
+        }
+    if only_if_given:
+        how["default"] = argparse.SUPPRESS
+    parser.add_argument(*sorted(argument.names, key=len), **how)
 
 
 class Example(NamedTuple):
@@ -156,7 +125,7 @@ SESSION = tuple(option for _title, options in SESSION_GROUPS for option in optio
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:
     """Add options that are in the namespace only when they were given."""
     for option in options:
-        option.add_to(parser, only_if_given=True)
+        add_argument(parser, option, only_if_given=True)
 
 
 def read_call(parsed: argparse.Namespace) -> tuple[CallOptions, dict[str, Any]]:
@@ -230,8 +199,8 @@ VERB_GROUPS: tuple[VerbGroup, ...] = (
         Verb("mcp", "kogniterm.cli.verbs.extensions.mcp",
              "Sign in to MCP servers; be one for other agents"),
         Verb("acp", "kogniterm.cli.verbs.extensions.acp", "Be an agent for an editor, such as Zed"),
-        Verb("storage", "kogniterm.cli.verbs.storage", "Check, migrate and copy the database"),
-        Verb("warm", "kogniterm.cli.warm.warm_verb", "Show or end the process for fast starts"),
+        Verb("storage", "kogniterm.cli.verbs.storage", "Check and copy the database"),
+        Verb("warm", "kogniterm.cli.warm.warm_verb", "End the process for fast starts"),
         Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),
     )),
@@ -244,21 +213,6 @@ def find(name: str) -> Verb | None:
     return next((verb for verb in VERBS if verb.name == name), None)
 
 
-class Action(NamedTuple):
-    """A word after a verb: its help, what does it, its arguments, and command lines to copy.
-
-    `unknown_option` is what to say of an option that it does not have, if not the usual.
-    """
-
-    name: str
-    help: str
-    run: Callable[..., Any]
-    arguments: tuple[Argument, ...] = ()
-    examples: tuple[str, ...] = ()
-    session_options: bool = False
-    unknown_option: Phrase | None = None
-
-
 TASK = "task"
 """The argument of `run`, which says itself what an empty task lacks."""
 SESSION_NAME = Argument("session", "ID or its beginning, title, or last", "SESSION")
@@ -267,27 +221,6 @@ YES = Argument("--yes", "Do not ask for confirmation")
 TO_FILE = Argument("--to", "Write to FILE instead of standard output", "FILE")
 MOST_EXAMPLES = 4
 """Examples of actions that the help of their verb repeats."""
-
-
-def limit(default: int) -> Argument:
-    """Return the option that bounds how much is listed."""
-    return Argument("--limit", "Maximum number of results", "N", type=count, default=default)
-
-
-def whole(text: str) -> int:
-    """Read a whole number. Raises `UnusableValueError`."""
-    try:
-        return int(text)
-    except ValueError as error:
-        raise UnusableValueError("a whole number") from error
-
-
-def count(text: str) -> int:
-    """Read a number from 1 on. Raises `UnusableValueError`."""
-    number = whole(text)
-    if number < 1:
-        raise UnusableValueError("greater than {limit}", limit=0)
-    return number
 
 
 def days(text: str) -> float:
@@ -352,7 +285,7 @@ def _add(
 ) -> None:
     for argument in arguments:
         # A setting is taken from its other layers unless the option is given.
-        argument.add_to(parser, only_if_given=argument in HOSTS)
+        add_argument(parser, argument, only_if_given=argument in HOSTS)
     if session_options:
         add_session_options(parser)
 

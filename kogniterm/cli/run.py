@@ -16,12 +16,13 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
 
-from kogniterm.cli.options import TASK, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import TASK, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.runtime.inputs.called_input import resolve_input
 from kogniterm.runtime.named_files import mentions
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event

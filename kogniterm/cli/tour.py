@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import write_lines
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.settings import environment, quick
 from kogniterm.ui.locale import _, language, mark, translate
 

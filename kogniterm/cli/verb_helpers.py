@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import Report, Shown, iso
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate
@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
-
-
-class Report(NamedTuple):
-    """The result of a verb: `data` for programs; lines, a table and notes for users.
-
-    Notes go to standard error: there is nothing, or something is wrong. What was `printed`
-    already, such as an export, is the whole result.
-    """
-
-    data: object = None
-    lines: Iterable[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    notes: Iterable[str] = ()
-    status: int = EXIT_DONE
-    printed: bool = False
 
 
 def write_report(call: CallOptions, report: Report) -> int:
@@ -49,7 +34,7 @@ def write_report(call: CallOptions, report: Report) -> int:
     write_lines(report.lines)
     if report.rows:
         write_table(report.rows)
-    for note in report.notes:
+    for note in map(text_of, report.notes):
         sys.stderr.write(visible(note) + "\n")
     return report.status
 
@@ -80,29 +65,27 @@ def agreed(question: str) -> bool:
     return chosen((Option("yes", "", "yes"),), sys.stdin.readline()) is not None
 
 
-def iso(moment: float | None) -> str | None:
-    """Return a moment in ISO 8601, UTC, to the millisecond."""
-    if moment is None:
-        return None
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
-
-
 def write_json(value: object) -> None:
     """Write one JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
-def write_lines(lines: Iterable[str]) -> None:
+def text_of(shown: Shown) -> str:
+    """Return a text of a report in the language in use."""
+    return shown if isinstance(shown, str) else translate(shown)
+
+
+def write_lines(lines: Iterable[Shown]) -> None:
     """Write lines on standard output; what a terminal would obey is made visible."""
-    for line in lines:
+    for line in map(text_of, lines):
         sys.stdout.write(visible(line) + "\n")
 
 
-def write_table(rows: Sequence[Sequence[str]]) -> None:
+def write_table(rows: Sequence[Sequence[Shown]]) -> None:
     """Write columns as wide as what stands in them; the last one is not padded."""
     from kogniterm.ui.screen.surface import cells
 
-    shown = [[visible(cell) for cell in row] for row in rows]
+    shown = [[visible(text_of(cell)) for cell in row] for row in rows]
     widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         padded = [

@@ -280,6 +280,6 @@ def test_lessons_are_listed_shown_edited_and_forgotten(user: User) -> None:
 def test_with_memory_off_nothing_is_added_or_set(user: User) -> None:
     for words in (["add", "Deploys happen on Fridays"], ["prefer", "language", "es"]):
         user.run(*words, code=2, KOGNITERM_MEMORY="off")
-        assert "Memory is off. To add to it, use --memory full." in user.errors
+        assert "cannot be added or edited here; use --memory full" in user.errors
     assert user.json("list") == []
     assert "es" not in user.run("prefer").split()

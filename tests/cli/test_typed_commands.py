@@ -108,19 +108,6 @@ def test_an_import_speaks_spanish_and_one_of_a_project_needs_trust(user: Typist)
     assert written["shop"]["headers"] == {"Authorization": "Bearer ${SHOP_TOKEN}"}
 
 
-def test_the_prompt_imports_too(user: Typist) -> None:
-    HOMES["gemini"](user.home)
-    typed = ("/import", "/import cursor", "/import gemini")
-    answers = [*(("> ", f"{line}\n") for line in typed), ("Import 6 entries?", "y\n")]
-    again = [("> ", "/import gemini\n"), ("> ", "\x04")]
-    assert user.type("--model", user.script(HELLO), answers=[*answers, *again]) == 0
-    for text in ("gemini-cli", "choose one of claude, codex", "6 entries imported."):
-        assert text in user.flat
-    assert "There is nothing to add." in user.flat
-    assert (user.config / "skills" / "maps" / "SKILL.md").exists()
-    assert not any(one in user.shown for one in SECRETS)
-
-
 COMMANDS = """commands:
   - {command: make, output: "main.c:3: error", exit: 2, repeat: 1}
   - {matches: "make( .*)?", output: all built, seconds: 12}

@@ -188,7 +188,9 @@ INSTRUCTION = re.compile(
     r"Remember|Reply|Return|Run|Search|Show|Start|Take|Tell|Treat|Try|Use|Verify|Work|Write|You)\b"
 )
 """A sentence that begins as an order does; from four words on it is taken for an instruction."""
-MESSAGE_TO_USER = re.compile(r"(?:Error|Phrase|refuse|error|complaint|warn|debug|info)\Z")
+MESSAGE_TO_USER = re.compile(
+    r"(?:Error|Phrase|Action|Argument|refuse|error|complaint|warn|debug|info)\Z"
+)
 """Names of calls whose texts are for users, or are errors about one call."""
 BROAD_EXCEPT = (
     "kogniterm.cli.main",

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, SESSION_NAME, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, SESSION_NAME, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
-    Report,
     confirm,
-    iso,
     location_of,
     open_sessions,
     paths_in_use,
@@ -22,8 +20,8 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.runtime.operations.action import Action, Argument, Report, iso, local_time
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.words.approval_words import (
     decider_text,

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.ui.locale import _, mark
 
 Listed = Literal["sessions", "models", "recipes"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import Report, paths_in_use
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.cli.warm.warm_start import running_servers
 from kogniterm.cli.warm.warm_verb import warm_state
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
+from kogniterm.runtime.operations.action import Argument, Report
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate
 

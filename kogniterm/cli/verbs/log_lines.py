@@ -10,16 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from kogniterm.cli.options import (
-    Argument,
-    Example,
-    Subparsers,
-    add_verb,
-    count,
-)
+from kogniterm.cli.options import Example, Subparsers, add_argument, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_lines
+from kogniterm.cli.verb_helpers import open_sessions, paths_in_use, write_lines
 from kogniterm.logs import BACKUPS
+from kogniterm.runtime.operations.action import Argument, Report, count
 from kogniterm.ui.locale import _, mark
 
 ARGUMENTS = (
@@ -44,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         examples=(Example("kogniterm logs --follow"), Example("kogniterm logs --session last")),
     )
     for one in ARGUMENTS:
-        one.add_to(parser)
+        add_argument(parser, one)
 
 
 def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> Report:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, TO_FILE, YES, Action, Argument, Subparsers, add_actions
-from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.options import JSON, TO_FILE, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
-    Report,
     confirm,
     file_to_write,
-    iso,
     location_of,
     note_written,
     open_sessions,
@@ -23,6 +20,8 @@ from kogniterm.cli.verb_helpers import (
     user_name,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.runtime.operations import memory_actions
+from kogniterm.runtime.operations.action import Action, Argument, Report, iso
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
@@ -30,15 +29,11 @@ from kogniterm.ui.locale import _, plural, translate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Category, Lesson, Preference
+    from kogniterm.memory import Memory
+    from kogniterm.memory.fact_records import Preference
     from kogniterm.memory.file_purge import Forgettable
     from kogniterm.memory.forgetter import ForgetRequest, Receipt
-    from kogniterm.runtime.operations.stored_data import FactChange
 
-CATEGORIES = (
-    "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
-)  # fmt: skip
 _NOTHING_BUT_NOTES = Phrase("No facts are stored; lessons, notes and preferences are deleted.")
 
 
@@ -103,95 +98,25 @@ def _other_stores(call: CallOptions) -> Iterator[list[Forgettable]]:
         yield forgettables(paths_in_use(), sessions, _project(call), gemini_key=key)
 
 
-def _check_writable(call: CallOptions) -> None:
-
-    if call.load_settings().memory == "off":
-        raise UsageError("Memory is off. To add to it, use --memory full.")
+def _is_writable(call: CallOptions) -> bool:
+    return call.load_settings().memory != "off"
 
 
-# --- reading and changing --------------------------------------------------------------------
+# --- the shared actions ----------------------------------------------------------------------
 
 
-def _list(call: CallOptions, everything: bool) -> Report:
-    from kogniterm.runtime.operations.stored_data import listed_facts
+def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any) -> Report:
+    """Run an action that /memory has too."""
+    from kogniterm.runtime.trust.project_scanner import ProjectScanner
 
-    with _open(call) as memory:
-        facts, now = listed_facts(memory, everything=everything), memory.clock.now()
-    return Report(
-        [as_json(fact, now) for fact in facts],
-        rows=_table(facts, now),
-        notes=[] if facts else [_("Nothing is remembered here yet.")],
-    )
-
-
-def _search(call: CallOptions, words: list[str], limit: int) -> Report:
-    with _open(call, vectors=True) as memory:
-        hits = memory.search(" ".join(words), limit)
-        now = memory.clock.now()
-        found = [{**as_json(memory.get(one.id), now), "score": one.score} for one in hits]
-    lines = [f"{one.label}  {one.score:.2f}  {one.text}" for one in hits]
-    return Report(found, lines, status=EXIT_DONE if hits else EXIT_NOT_DONE)
-
-
-def _lessons(call: CallOptions) -> Report:
-    with _open(call) as memory:
-        lessons = memory.learnings.all()
-    return Report(
-        [lesson_as_json(one) for one in lessons],
-        rows=[(one.label, translate(one.told), one.evidence) for one in lessons],
-        notes=[] if lessons else [_("No lessons were learned here yet.")],
-    )
-
-
-def _show(call: CallOptions, fact: str) -> Report:
-    from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.operations.stored_data import find_memory
-    from kogniterm.ui.commands.memory import all_about
-
-    with _open(call) as memory:
-        found, now = find_memory(memory, fact), memory.clock.now()
-        if isinstance(found, Lesson):
-            data = lesson_as_json(found)
-        else:
-            earlier = memory.repository.predecessors(found.id)
-            data = {**as_json(found, now), "replaced": [as_json(one, now) for one in earlier]}
-        rows = all_about(memory, found)
-    return Report(data, [found.label], [(f"  {name}", value) for name, value in rows])
-
-
-def _edit(call: CallOptions, fact: str, text: list[str]) -> Report:
-    from kogniterm.memory.fact_records import Lesson
-    from kogniterm.runtime.operations.stored_data import edit_memory
-    from kogniterm.ui.commands.memory import said
-
-    with _open(call) as memory:
-        found, now = edit_memory(memory, fact, " ".join(text)), memory.clock.now()
-    data = lesson_as_json(found) if isinstance(found, Lesson) else as_json(found, now)
-    return Report(data, [f"{found.label}  {said(found)}"])
-
-
-def _add(
-    call: CallOptions, words: list[str], category: Category, slot: str | None, everywhere: bool
-) -> Report:
-    from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.operations.stored_data import add_fact
-
-    _check_writable(call)
-    with _open(call) as memory:
-        project = "" if everywhere else memory.project
-        fact, change = add_fact(memory, Candidate(" ".join(words), category, slot, project=project))
-        data = {"change": change.kind, "fact": as_json(fact, memory.clock.now())}
-    return Report(data, [f"{fact.label}  {fact.text}  ({translate(change.reason)})"])
-
-
-def _change(kind: FactChange, call: CallOptions, fact: str, off: bool = False) -> Report:
-    from kogniterm.runtime.operations.stored_data import change_fact
-
-    change: FactChange = "unpin" if off else kind
-    with _open(call) as memory:
-        changed = change_fact(memory, fact, change)
-        data = as_json(changed, memory.clock.now())
-    return Report(data, [f"{changed.label}  {changed.text}"])
+    folder = _folder(call)
+    writable = _is_writable(call)
+    with _open(call, vectors=act is memory_actions.search_facts) as memory:
+        scanner = ProjectScanner(
+            folder, memory.clock, lambda: _trusted(folder),
+            lambda: memory.projects if writable else None,
+        )  # fmt: skip
+        return act(memory_actions.MemoryAccess(memory, scanner, writable), **arguments)
 
 
 def _prune(call: CallOptions, yes: bool) -> Report:
@@ -199,11 +124,12 @@ def _prune(call: CallOptions, yes: bool) -> Report:
         facts, now = memory.prune(dry_run=not yes), memory.clock.now()
     gone = plural("{count} fact has expired or was replaced.",
                   "{count} facts have expired or were replaced.", len(facts))  # fmt: skip
-    data = {"pruned": yes, "facts": [as_json(one, now) for one in facts]}
-    return Report(data, rows=[] if yes else _table(facts, now), notes=[gone])
+    data = {"pruned": yes, "facts": [memory_actions.fact_as_json(one, now) for one in facts]}
+    rows = [] if yes else memory_actions.fact_rows(facts, now)
+    return Report(data, rows=rows, notes=[gone])
 
 
-# --- preferences and the project ---------------------------------------------------------------
+# --- preferences -----------------------------------------------------------------------------
 
 
 def _prefer(
@@ -220,7 +146,7 @@ def _prefer(
         if name and remove:
             remove_preference(memory, name, here=here)
         elif name:
-            _check_writable(call)
+            memory_actions.require_writable(_is_writable(call))
             memory.preferences.set(name, " ".join(value), scope="project" if here else "everywhere")
         held = memory.preferences.stored()
     return _preferences(held)
@@ -228,7 +154,7 @@ def _prefer(
 
 def _preferences(held: Sequence[Preference]) -> Report:
     from kogniterm.memory.preferences import KNOWN, shown
-    from kogniterm.ui.commands.memory import place
+    from kogniterm.ui.commands.memory import preference_place
 
     data = [
         {
@@ -243,52 +169,9 @@ def _preferences(held: Sequence[Preference]) -> Report:
     names = _("Preferences: {names}").format(names=", ".join(KNOWN))
     return Report(
         data,
-        rows=[(one.key, shown(one.value), *place(one)) for one in held],
+        rows=[(one.key, shown(one.value), *preference_place(one)) for one in held],
         notes=[] if held else [_("No preferences are set."), names],
     )
-
-
-def _project_profile(call: CallOptions, scan: str | None) -> Report:
-    """Show the profile of the project, after a scan for `rescan`."""
-    from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.ui.commands.memory import project_rows, project_title
-
-    with _open(call) as memory:
-        if scan == "rescan":
-            _rescan(call, memory)
-        profile = memory.projects.load() or ProjectProfile()
-    rows = project_rows(profile)
-    data = {
-        "scanned": iso(profile.scanned) if profile.folder else None,
-        "folder": profile.folder or None,
-        "values": {name: list(profile.values(name)) for name, _value in rows},
-    }
-    return Report(
-        data,
-        [project_title(profile)] if profile.folder else [],
-        [(f"  {name}", value) for name, value in rows],
-        notes=[] if rows else [_not_scanned(call)],
-    )
-
-
-def _rescan(call: CallOptions, memory: Memory) -> None:
-    """Scan the folder now. Raises `UsageError` for one that is not trusted."""
-    from kogniterm.memory.project.project_scan import scan
-
-    _check_writable(call)
-    folder = _folder(call)
-    if not _trusted(folder):
-        raise UsageError("{folder} is not trusted; trust it with: kogniterm trust", folder=folder)
-    memory.projects.save(scan(folder, memory.clock))
-
-
-def _not_scanned(call: CallOptions) -> str:
-    folder = _folder(call)
-    if _trusted(folder):
-        return _("The folder has not been scanned yet: kogniterm memory project rescan")
-    return _(
-        "{folder} is not trusted, so nothing was read there; trust it with: kogniterm trust"
-    ).format(folder=folder)
 
 
 def _trusted(folder: Path) -> bool:
@@ -407,7 +290,7 @@ def _import(call: CallOptions, file: str, yes: bool) -> Report:
     from kogniterm.runtime.operations.stored_data import read_lines
 
     if yes:
-        _check_writable(call)
+        memory_actions.require_writable(_is_writable(call))
     lines = read_lines(file)
     with _open(call) as memory:
         counts = import_lines(memory, lines, dry_run=not yes)
@@ -418,39 +301,9 @@ def _import(call: CallOptions, file: str, yes: bool) -> Report:
     )
 
 
-_WORDS = Argument("words", "Words, or an ID", "WORD", nargs="+")
-_FACT = Argument("fact", "ID of a fact (m7) or lesson (l3)", "ID")
 _APPLY = Argument("--yes", "Make the changes; without it, only report them")
-
 ACTIONS = (
-    Action("list", "List what is remembered for this project", _list, (
-        Argument("--all", "Include replaced and expired memories", field="everything"),),
-        ("kogniterm memory list", "kogniterm memory list --all")),
-    Action("search", "Search memories by words or meaning", _search, (_WORDS, limit_option(10)),
-           ("kogniterm memory search deploy",)),
-    Action("show", "Show a memory, its source and its confidence", _show, (_FACT,),
-           ("kogniterm memory show m7", "kogniterm memory show l3")),
-    Action("lessons", "List how commands and plans ended, and what worked instead", _lessons, (),
-           ("kogniterm memory lessons",)),
-    Action("add", "Add a memory", _add, (
-        Argument("words", "Text to remember", "WORD", nargs="+"),
-        Argument("--category", "Category: preference, requirement, constraint, feedback, project, "
-                 "learning or fact", "CATEGORY", choices=CATEGORIES, default="fact"),
-        Argument("--slot", "Replace the memory that has this slot name", "NAME"),
-        Argument("--everywhere", "Remember it for all projects, not only this one")),
-        ('kogniterm memory add "deploy on Tuesdays only"',
-         'kogniterm memory add --slot editor "I use vim" --everywhere')),
-    Action("edit", "Change the text of a memory; undo restores the old one", _edit, (
-        _FACT, Argument("text", "New text", "WORD", nargs="+")),
-        ('kogniterm memory edit m7 "deploy on Thursdays only"',
-         'kogniterm memory edit l3 "run the unit tests with tox"')),
-    Action("confirm", "Confirm a memory; a pending one becomes active", partial(_change, "confirm"),
-           (_FACT,), ("kogniterm memory confirm m7",)),
-    Action("pin", "Keep a memory from expiring and use it in every task", partial(_change, "pin"), (
-        _FACT, Argument("--off", "Remove the pin")),
-        ("kogniterm memory pin m7", "kogniterm memory pin m7 --off")),
-    Action("undo", "Restore a memory that was replaced", partial(_change, "undo"), (_FACT,),
-           ("kogniterm memory undo m7",)),
+    *(action._replace(run=partial(_run_shared, action.run)) for action in memory_actions.ACTIONS),
     Action("prefer", "List the preferences; set or remove one", _prefer, (
         Argument("name", "Name of the preference", "NAME", nargs="?"),
         Argument("value", "Value of the preference", "VALUE", nargs="*"),
@@ -459,10 +312,6 @@ ACTIONS = (
         ("kogniterm memory prefer", "kogniterm memory prefer language es",
          "kogniterm memory prefer test_runner pytest --here",
          "kogniterm memory prefer language --remove")),
-    Action("project", "Show what is known about the project", _project_profile, (
-        Argument("scan", "rescan, to scan the folder first", "rescan", nargs="?",
-                 choices=("rescan",)),),
-        ("kogniterm memory project", "kogniterm memory project rescan")),
     Action("forget", "Delete memories from every store, and verify it", _forget, (
         Argument("words", "Words, or an ID", "WORD", nargs="*"),
         Argument("--all", "Delete everything, for all projects", field="everything"),
@@ -479,56 +328,3 @@ ACTIONS = (
     Action("prune", "Delete expired and replaced memories", _prune, (_APPLY,),
            ("kogniterm memory prune", "kogniterm memory prune --yes")),
 )  # fmt: skip
-
-
-def as_json(fact: Fact, now: float) -> dict[str, object]:
-    """Return a fact as JSON; times in ISO 8601, UTC; `effective` is the decayed confidence."""
-    from kogniterm.memory.fact_records import effective_confidence, is_dormant
-    from kogniterm.memory.recall import because
-
-    return {
-        "id": fact.label,
-        "text": fact.text,
-        "category": fact.category,
-        "slot": fact.slot,
-        "project": fact.project or None,
-        "status": "faded" if fact.status == "active" and is_dormant(fact, now) else fact.status,
-        "source": fact.source,
-        "pinned": fact.pinned,
-        "confidence": fact.confidence,
-        "effective": round(effective_confidence(fact, now), 4),
-        "relevance": fact.relevance_count,
-        "created": iso(fact.created),
-        "confirmed": iso(fact.last_confirmed),
-        "valid_to": iso(fact.valid_to),
-        "superseded_by": f"m{fact.superseded_by}" if fact.superseded_by else None,
-        "session": fact.origin.session_id or None,
-        "because": str(because(fact)),
-    }
-
-
-def lesson_as_json(lesson: Lesson) -> dict[str, object]:
-    """Return a lesson as JSON; the time in ISO 8601, UTC."""
-    return {
-        "id": lesson.label,
-        "text": str(lesson.told),
-        "task": lesson.task,
-        "worked": lesson.shape if lesson.ok else None,
-        "failed": (lesson.failed or None) if lesson.ok else lesson.shape,
-        "fix": lesson.fix or None,
-        "exit_code": lesson.exit_code,
-        "error": lesson.note or None,
-        "learned": iso(lesson.created),
-        "times": lesson.times,
-        "session": lesson.session_id or None,
-    }
-
-
-def _table(facts: Sequence[Fact], now: float) -> list[tuple[str, ...]]:
-    """Return a row for each fact: id, category, state, confidence, age, text."""
-    from kogniterm.ui.commands.memory import certainty, state
-
-    return [
-        (fact.label, fact.category, state(fact, now), *certainty(fact, now), fact.text)
-        for fact in facts
-    ]

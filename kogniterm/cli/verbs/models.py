@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, paths_in_use
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import ModelKeyMissingError
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.surface import stream_size
 

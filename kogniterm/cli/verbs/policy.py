@@ -11,15 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import (
-    Report,
-    iso,
-    open_sessions,
-    paths_in_use,
-)
+from kogniterm.cli.verb_helpers import open_sessions, paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.runtime.operations.action import Action, Argument, Report, iso
 from kogniterm.text.language import fold_case
 from kogniterm.types import MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.locale import _, translate

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli import run as task
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, RunRequest
-from kogniterm.cli.verb_helpers import (
-    Report,
-    open_sessions,
-    recipe_store,
-    write_json,
-)
+from kogniterm.cli.verb_helpers import open_sessions, recipe_store, write_json
 from kogniterm.errors import UsageError, why
+from kogniterm.runtime.operations.action import Action, Argument, Report
 
 if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe

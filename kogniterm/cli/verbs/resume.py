@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import open_sessions
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.settings import environment
 from kogniterm.ui.locale import _
 

@@ -7,22 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import (
-    JSON,
-    SESSION_NAME,
-    TO_FILE,
-    YES,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-    days,
-    whole,
-)
-from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.options import JSON, SESSION_NAME, TO_FILE, YES, Subparsers, add_actions, days
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
-    Report,
     confirm,
     file_to_write,
     note_written,
@@ -32,8 +19,9 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.errors import EXIT_NOT_DONE, UsageError
+from kogniterm.runtime.operations.action import Action, Argument, Report, local_time, whole
+from kogniterm.runtime.operations.action import limit as limit_option
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:

@@ -1,27 +1,22 @@
-"""`kogniterm storage`: check, update and copy the database; show and clear kept replies."""
+"""`kogniterm storage`: check and copy the database; show and clear kept replies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import (
-    Report,
-    location_of,
-    open_sessions_at,
-    paths_in_use,
-    user_name,
-)
+from kogniterm.cli.verb_helpers import location_of, open_sessions_at, paths_in_use, user_name
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
 from kogniterm.storage.folders import named
 from kogniterm.ui.locale import _, mark, size, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `storage check`, `storage migrate`, `storage copy` and `storage cache`."""
+    """Add `storage check`, `storage copy` and `storage cache`."""
     add_actions(subparsers, "storage", ACTIONS, JSON)
 
 
@@ -123,20 +118,6 @@ def _compare(call: CallOptions, first: str, second: str) -> Report:
     )
 
 
-def _migrate(call: CallOptions) -> Report:
-    """Open the database, which migrates it, and say so."""
-    from kogniterm.runtime.operations.stored_data import schema_version
-
-    location = location_of(call)
-    with open_sessions_at(location) as store:
-        version = schema_version(store)
-    done = _("{place} is up to date (schema {number}).")
-    return Report(
-        {"place": _shown(location), "schema": version},
-        [done.format(place=_shown(location), number=version)],
-    )
-
-
 def _check(call: CallOptions, first: str | None, second: str | None) -> Report:
     from kogniterm.sessions.chain_audit import verify_all
 
@@ -197,8 +178,6 @@ ACTIONS = (
         Argument("first", _DATABASE, "FROM", nargs="?"),
         Argument("second", _DATABASE, "TO", nargs="?")),
         ("kogniterm storage check", "kogniterm storage check sqlite postgres")),
-    Action("migrate", "Update the database to the current schema", _migrate, (),
-           ("kogniterm storage migrate",)),
     Action("copy", "Copy sessions and memories to another database", _copy, (
         Argument("first", _DATABASE, "FROM"), Argument("second", _DATABASE, "TO")),
         ("kogniterm storage copy sqlite postgres",)),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 
-from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, paths_in_use
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import Argument, Report
 from kogniterm.ui.locale import mark, translate
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Example, Subparsers, add_argument, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, paths_in_use
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import Argument, Report
 from kogniterm.ui.locale import _, mark, translate
 
 
@@ -24,13 +25,15 @@ def add_parser(subparsers: Subparsers) -> None:
         examples=(Example("kogniterm trust --show"), Example("kogniterm trust -C ~/project")),
     )
     what = parser.add_mutually_exclusive_group()
-    Argument("--show", "Show what the folder contains; trust nothing").add_to(what)
-    Argument("--revoke", "Revoke the trust").add_to(what)
-    Argument("--list", "List the trusted folders", field="listed").add_to(what)
-    Argument("--cwd", "Folder to trust, instead of the current one", "FOLDER", short="-C").add_to(
-        parser
-    )
-    JSON.add_to(parser)
+    for one in (
+        Argument("--show", "Show what the folder contains; trust nothing"),
+        Argument("--revoke", "Revoke the trust"),
+        Argument("--list", "List the trusted folders", field="listed"),
+    ):
+        add_argument(what, one)
+    cwd = Argument("--cwd", "Folder to trust, instead of the current one", "FOLDER", short="-C")
+    add_argument(parser, cwd)
+    add_argument(parser, JSON)
 
 
 def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:

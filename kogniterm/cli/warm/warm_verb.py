@@ -1,22 +1,22 @@
-"""`kogniterm warm`: show the process that makes starts fast, or end it."""
+"""`kogniterm warm stop`: end the process that makes starts fast; `doctor` shows it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from kogniterm.cli.options import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report
 from kogniterm.cli.warm.warm_place import plain_variables, socket_folder
 from kogniterm.cli.warm.warm_start import WarmServer, running_servers, stop_servers
+from kogniterm.runtime.operations.action import Action, Report
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, size, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `warm status` and `warm stop`."""
+    """Add `warm stop`."""
     add_actions(subparsers, "warm", ACTIONS, JSON)
 
 
@@ -56,16 +56,6 @@ def _why_off() -> Phrase | None:
     return None
 
 
-def _status(call: CallOptions) -> Report:
-    return Report(
-        {
-            "off": translate(off) if (off := _why_off()) else None,
-            "servers": _data(running_servers()),
-        },
-        [translate(line) for line in warm_state()],
-    )
-
-
 def _stop(call: CallOptions) -> Report:
     stopped = stop_servers()
     told = Phrase("Ended: {pids}. Open sessions continue.",
@@ -79,12 +69,6 @@ def _data(servers: Sequence[WarmServer]) -> list[dict[str, int | None]]:
 
 
 ACTIONS = (
-    Action(
-        "status",
-        mark("Show the process that keeps the libraries loaded, and its memory"),
-        _status,
-        examples=("kogniterm warm status",),
-    ),
     Action(
         "stop",
         mark("End that process; open sessions continue"),

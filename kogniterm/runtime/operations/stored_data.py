@@ -17,10 +17,8 @@ from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError,
 from kogniterm.text.visible import clean
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Change, Lesson
+    from kogniterm.memory import Memory
     from kogniterm.memory.memory_database import LedgerReport
-    from kogniterm.memory.update import Candidate
     from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types import Phrase
@@ -194,66 +192,6 @@ def has_same_memory(source: Location, target: Location, user: str) -> bool:
 
     with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
         return same_memory(old, new)
-
-
-def schema_version(store: SessionStore) -> int:
-    """Return the number of the newest migration of the sessions' tables."""
-    from kogniterm.sessions.session_database import SESSIONS
-
-    rows = store.database.execute(
-        "SELECT max(number) FROM schema_migrations WHERE room = ?", (SESSIONS.room,)
-    )
-    return int(rows[0][0])
-
-
-FactChange = Literal["pin", "unpin", "confirm", "undo"]
-
-
-def listed_facts(memory: Memory, *, everything: bool = False) -> list[Fact]:
-    """Return the facts in use; with `everything`, those that faded or were replaced too."""
-    from kogniterm.memory.fact_records import is_dormant
-
-    if everything:
-        return list(memory.facts("active", "pending", "superseded"))
-    now = memory.clock.now()
-    return [fact for fact in memory.facts("active", "pending") if not is_dormant(fact, now)]
-
-
-def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
-    """Remember a candidate; return the fact and the change made. Raises `UsageError`."""
-    change = memory.remember(candidate)
-    if change.fact is None:
-        raise UsageError("This cannot be remembered: {reason}.", reason=change.reason)
-    return change.fact, change
-
-
-def find_memory(memory: Memory, name: str) -> Fact | Lesson:
-    """Return the fact (m7) or lesson (l3) called `name`. Raises `UsageError` if there is none."""
-    if name.strip("[] ").lower().startswith("l"):
-        return memory.learnings.get(name)
-    return memory.get(name)
-
-
-def edit_memory(memory: Memory, name: str, text: str) -> Fact | Lesson:
-    """Give a fact another text, or a lesson the user's wording. Raises `UsageError`."""
-    from kogniterm.memory.fact_records import Lesson
-
-    found = find_memory(memory, name)
-    if isinstance(found, Lesson):
-        return memory.learnings.edit(found, text)
-    return memory.updater.edit(found, text)
-
-
-def change_fact(memory: Memory, name: str, change: FactChange) -> Fact:
-    """Change the fact called `name` and return it. Raises `UsageError`."""
-    fact, updater = memory.get(name), memory.updater
-    match change:
-        case "confirm":
-            return updater.confirm(fact)
-        case "undo":
-            return updater.undo(fact)
-        case "pin" | "unpin":
-            return updater.pin(fact, change == "pin")
 
 
 def remove_preference(memory: Memory, text: str, *, here: bool) -> str:

@@ -16,7 +16,7 @@ from kogniterm.ui.commands import (
     tools,
     workspace,
 )
-from kogniterm.ui.commands.extensions import agents, hooks, import_agent, mcp, skills
+from kogniterm.ui.commands.extensions import agents, hooks, mcp, skills
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen.screen_preferences import KEYS, THEMES, THOUGHTS
 from kogniterm.ui.slash_commands import Command
@@ -53,7 +53,7 @@ COMMANDS = (
             rewind.rewind, while_running=False),
     Command("memory",
             Phrase("list memories, or show, search, add and change them"),
-            memory.show_memory, f"[{'|'.join(memory.ACTIONS)}] [ID|TEXT]", memory.memory_choices),
+            memory.use_memory, f"[{'|'.join(memory.NAMES)}] [ID|TEXT]", memory.memory_choices),
     Command("preferences", Phrase("list your preferences, or set and remove one"),
             memory.preferences, "[set NAME VALUE|remove NAME] [--project]",
             memory.preference_choices),
@@ -76,8 +76,6 @@ COMMANDS = (
             agents.agents, "[show NAME]", agents.choices),
     Command("hooks", Phrase("list the hooks, or switch yours off for this session"),
             hooks.hooks, "[off EVENT|all]", hooks.choices),
-    Command("import", Phrase("import what you set up for another terminal agent"),
-            import_agent.import_agent, "[AGENT]", import_agent.WORDS, while_running=False),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,
@@ -87,8 +85,6 @@ COMMANDS = (
     Command("sessions", Phrase("list the saved sessions"), sessions.show_sessions),
     Command("resume", Phrase("resume another session"), sessions.resume, "[ID]",
             sessions.resume_choices, while_running=False),
-    Command("inbox", Phrase("list the questions of sessions that wait for you, or answer one"),
-            sessions.inbox, "[ID]", sessions.inbox_choices),
     Command("fork", Phrase("copy this session, up to a turn, and continue in the copy"),
             sessions.fork, "[TURN]", while_running=False),
     Command("export", Phrase("export this session to a file, for reading or for import"),

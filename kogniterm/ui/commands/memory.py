@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import local_time
+from kogniterm.runtime.operations.memory_actions import (
+    ACTIONS,
+    SOURCES,
+    MemoryAccess,
+    require_writable,
+)
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import Explained, first_word, local_time, table
+from kogniterm.ui.commands.registry import Explained, first_word, read_action, table, write_report
 from kogniterm.ui.display import follow_preferences
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Lesson, Preference
-    from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.runtime.operations.stored_data import FactChange
+    from kogniterm.memory import Memory
+    from kogniterm.memory.fact_records import Preference
     from kogniterm.runtime.services.memory_service import MemoryService
 
 
 MOST = 40
+NAMES = tuple(one.name for one in ACTIONS)
 
 
-async def show_memory(repl: Repl, argument: str) -> None:
+async def use_memory(repl: Repl, argument: str) -> None:
     """Run /memory [ACTION] [ID|TEXT]."""
-    word, rest = first_word(argument)
-    action = ACTIONS.get(word or "list")
-    if action is None:
-        raise UsageError(
-            "/memory takes: {names}. To delete something, use /forget.", names=", ".join(ACTIONS)
-        )
-    done = action(repl, memory_of(repl), rest)
-    if done is not None:
-        await done
+    service = _service(repl)
+    writable = service.context.mode == "full"
+    access = MemoryAccess(service.context.memory, service.project, writable=writable)
+    action, arguments = read_action("memory", ACTIONS, argument or "list")
+    report = await asyncio.to_thread(action.run, access, **arguments)
+    hint = _HINTS.get(action.name)
+    if action.name == "list":
+        report = report._replace(rows=report.rows[-MOST:])
+    write_report(repl, report)
+    if report.rows and hint is not None:
+        repl.display.say(hint)
+
+
+_HINTS = {
+    "list": Phrase("/memory show ID shows where a memory comes from."),
+    "lessons": Phrase("/memory show ID shows where a lesson comes from."),
+}
 
 
 async def forget(repl: Repl, argument: str) -> None:
@@ -86,163 +99,9 @@ def incognito(repl: Repl, argument: str) -> None:
     )
 
 
-# --- /memory's actions ------------------------------------------------------------------------
-
-
-def _list(repl: Repl, memory: Memory, rest: str) -> None:
-    from kogniterm.runtime.operations.stored_data import listed_facts
-
-    facts, now = listed_facts(memory), memory.clock.now()
-    if not facts:
-        repl.display.say(Phrase("Nothing is remembered here yet."))
-        return
-    rows = [
-        (one.label, f"{one.category}, {state(one, now)}", one.text, ", ".join(certainty(one, now)))
-        for one in facts[-MOST:]
-    ]
-    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
-    repl.display.say(Phrase("/memory show ID shows where a memory comes from."))
-
-
-def _search(repl: Repl, memory: Memory, rest: str) -> None:
-    hits = memory.search(_needed(rest, "search TEXT"), 10)
-    if not hits:
-        repl.display.say(Phrase("No matching memories."))
-        return
-    rows = [(one.label, f"{one.score:.2f}", one.text) for one in hits]
-    repl.display.write(table(rows, ("accent", "muted", "")))
-
-
-def _lessons(repl: Repl, memory: Memory, rest: str) -> None:
-    lessons = memory.learnings.all()
-    if not lessons:
-        repl.display.say(Phrase("No lessons were learned here yet."))
-        return
-    rows = [(one.label, translate(one.told), one.evidence) for one in lessons[-MOST:]]
-    repl.display.write(table(rows, ("accent", "", "muted")))
-    repl.display.say(Phrase("/memory show ID shows where a lesson comes from."))
-
-
-def _show(repl: Repl, memory: Memory, rest: str) -> None:
-    from kogniterm.runtime.operations.stored_data import find_memory
-
-    found = find_memory(memory, _needed(rest, "show ID"))
-    rows = all_about(memory, found)
-    repl.display.write(table([(found.label, ""), *rows], ("accent", "")))
-
-
-def _add(repl: Repl, memory: Memory, rest: str) -> None:
-    from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.operations.stored_data import add_fact
-
-    check_writable(repl)
-    fact, change = add_fact(
-        memory, Candidate(text=_needed(rest, "add TEXT"), project=memory.project)
-    )
-    values = {"id": fact.label, "text": fact.text, "how": change.reason}
-    repl.display.say(Phrase("{id}: {text} ({how})", values))
-
-
-def _edit(repl: Repl, memory: Memory, rest: str) -> None:
-    name, text = first_word(rest)
-    check_writable(repl)
-    from kogniterm.runtime.operations.stored_data import edit_memory
-
-    found = edit_memory(memory, name, _needed(text, "edit ID TEXT"))
-    repl.display.say(Phrase("{id}: {text}", {"id": found.label, "text": said(found)}))
-
-
-def _change(change: FactChange, repl: Repl, memory: Memory, name: str) -> None:
-    from kogniterm.runtime.operations.stored_data import change_fact
-
-    fact = change_fact(memory, _needed(name, f"{change} ID"), change)
-    repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
-
-
-async def _project(repl: Repl, memory: Memory, rest: str) -> None:
-    """Show the profile of the project, after a scan for `rescan`."""
-    from kogniterm.memory.project.project_profile import ProjectProfile
-
-    scanner = _service(repl).project
-    if rest == "rescan":
-        check_writable(repl)
-        if not scanner.trusted():
-            raise UsageError(
-                "{folder} is not trusted; trust it with /trust.", folder=scanner.folder
-            )
-        await asyncio.to_thread(scanner.scan_now)
-    elif rest:
-        raise UsageError("Incomplete command. Use: {usage}", usage="/memory project [rescan]")
-    await asyncio.to_thread(scanner.settled)
-    profile = memory.projects.load() or ProjectProfile()
-    _write_project(repl, profile)
-    if not scanner.trusted():
-        repl.display.say(
-            Phrase(
-                "{folder} is not trusted, so nothing was read there; trust it with /trust.",
-                {"folder": scanner.folder},
-            )
-        )
-    elif not profile.folder:
-        repl.display.say(Phrase("The folder has not been scanned yet: /memory project rescan"))
-
-
-def _write_project(repl: Repl, profile: ProjectProfile) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from kogniterm.text.shorten import one_line
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for name, value in project_rows(profile):
-        grid.add_row(Text(f" {name}", "accent"), Text(one_line(value, LONGEST_ROW)))
-    repl.display.write(Text(project_title(profile), "heading"))
-    if grid.row_count:
-        repl.display.write(grid)
-
-
-LONGEST_ROW = 400
-"""Characters shown of a row of the project's profile."""
-
-
-def project_title(profile: ProjectProfile) -> str:
-    """Return a line about the scan of the project."""
-    if not profile.folder:
-        return _("Project")
-    found = plural("{count} file", "{count} files", profile.files)
-    title = _("Project, scanned on {when} ({files})")
-    if profile.truncated:
-        title = _("Project, scanned in part on {when} ({files})")
-    return title.format(when=local_time(profile.scanned), files=found)
-
-
-def project_rows(profile: ProjectProfile) -> list[tuple[str, str]]:
-    """Return the rows of the profile that have a value, with their names."""
-    from kogniterm.memory.project.project_profile import TITLES
-
-    return [(name, value) for name in TITLES if (value := profile.line(name))]
-
-
 def memory_choices(repl: Repl) -> Iterable[str]:
     """Return the actions of /memory."""
-    return [*ACTIONS, "project rescan"]
-
-
-ACTIONS: Mapping[str, Callable[[Repl, Memory, str], Awaitable[None] | None]] = {
-    "list": _list,
-    "lessons": _lessons,
-    "search": _search,
-    "show": _show,
-    "add": _add,
-    "edit": _edit,
-    "pin": partial(_change, "pin"),
-    "unpin": partial(_change, "unpin"),
-    "confirm": partial(_change, "confirm"),
-    "undo": partial(_change, "undo"),
-    "project": _project,
-}
+    return [*NAMES, "project rescan"]
 
 
 # --- pieces -----------------------------------------------------------------------------------
@@ -262,100 +121,11 @@ def memory_of(repl: Repl) -> Memory:
     return _service(repl).context.memory
 
 
-def check_writable(repl: Repl) -> None:
-    """Raise `UsageError` where the session may not write to memory."""
-    if _service(repl).context.mode != "full":
-        raise UsageError(
-            "Memories cannot be added or edited in this session; start one with --memory full."
-        )
-
-
-def _needed(words: str, use: str) -> str:
-    """Return `words`. Raises `UsageError` naming the correct `use` when there are none."""
-    if not words:
-        raise UsageError("Incomplete command. Use: {usage}", usage=f"/memory {use}")
-    return words
-
-
 def forget_choices(repl: Repl) -> Iterable[str]:
     """Return the ids of the facts and lessons."""
     memory = memory_of(repl)
     facts = [one.label for one in memory.facts("active", "pending")]
     return [*facts, *(one.label for one in memory.learnings.all())]
-
-
-def state(fact: Fact, now: float) -> str:
-    """Return whether a fact is pending, replaced, pinned or expired, or where it comes from."""
-    from kogniterm.memory.fact_records import is_dormant
-
-    if fact.status != "active":
-        return {"pending": _("pending"), "superseded": _("replaced")}[fact.status]
-    if fact.pinned:
-        return _("pinned")
-    if is_dormant(fact, now):
-        return _("expired")
-    return sources()[fact.source]
-
-
-def sources() -> Mapping[str, str]:
-    """Return the words for where a memory comes from."""
-    return {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
-
-
-def certainty(fact: Fact, now: float) -> tuple[str, str]:
-    """Return the confidence that is left, and the days since the fact was confirmed."""
-    from kogniterm.memory.fact_records import DAY, effective_confidence
-
-    days = int(max(0.0, now - fact.last_confirmed) // DAY)
-    return f"{effective_confidence(fact, now):.0%}", _("{days} d").format(days=days)
-
-
-def said(found: Fact | Lesson) -> str:
-    """Return the text of a fact, or what a lesson says."""
-    from kogniterm.memory import Fact
-
-    return found.text if isinstance(found, Fact) else translate(found.told)
-
-
-def all_about(memory: Memory, found: Fact | Lesson) -> list[tuple[str, str]]:
-    """Return everything about a fact or lesson as (name, value) rows."""
-    from kogniterm.memory import Fact
-
-    if isinstance(found, Fact):
-        earlier = memory.repository.predecessors(found.id)
-        return details(found, earlier, memory.clock.now())
-    rows = [
-        (_("lesson"), translate(found.told)),
-        (_("task"), found.task),
-        (_("failed"), found.failed if found.wording else ""),
-        (_("worked"), found.shape if found.wording and found.failed else ""),
-        (_("exit code"), "" if found.exit_code is None else str(found.exit_code)),
-        (_("error"), found.note),
-        (_("learned"), local_time(found.created)),
-        (_("session"), found.session_id),
-        (_("seen"), plural("{count} time", "{count} times", found.times)),
-    ]
-    return [row for row in rows if row[1]]
-
-
-def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[tuple[str, str]]:
-    """Return everything about one fact as (name, value) rows; `earlier` are those it replaced."""
-    from kogniterm.memory.recall import because
-
-    rows = [
-        (_("text"), fact.text),
-        (_("category"), fact.category + (f" ({fact.slot})" if fact.slot else "")),
-        (_("state"), state(fact, now)),
-        (_("scope"), fact.project or _("everywhere")),
-        (_("reason"), translate(because(fact))),
-        (_("session"), fact.origin.session_id),
-        (_("confirmed"), local_time(fact.last_confirmed)),
-        (_("confidence"), certainty(fact, now)[0]),
-        (_("used"), plural("{count} time", "{count} times", fact.relevance_count)),
-        (_("replaced by"), f"m{fact.superseded_by}" if fact.superseded_by else ""),
-        *((_("replaces"), f"{one.label}  {one.text}") for one in earlier),
-    ]
-    return [row for row in rows if row[1]]
 
 
 # --- /preferences ------------------------------------------------------------------------------
@@ -395,7 +165,7 @@ def _list_preferences(repl: Repl, memory: Memory) -> None:
             grid.add_column()
         for name in sorted(held, key=[*KNOWN, *held].index):
             one = held[name]
-            where, whence = place(one)
+            where, whence = preference_place(one)
             value = Text(shown(one.value), "good")
             grid.add_row(Text(f" {name}", "accent"), value, where, Text(whence, "muted"))
         repl.display.write(grid)
@@ -425,10 +195,10 @@ MOST_VALUES = 6
 """Values that the list names; completion has all of them."""
 
 
-def place(one: Preference) -> tuple[str, str]:
+def preference_place(one: Preference) -> tuple[str, str]:
     """Return where a preference holds, and where it comes from."""
     where = _("this project") if one.project else _("everywhere")
-    return where, f"{sources()[one.source]}, {local_time(one.updated)[:10]}"
+    return where, f"{translate(SOURCES[one.source])}, {local_time(one.updated)[:10]}"
 
 
 def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:
@@ -442,7 +212,7 @@ def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: 
             name=name,
             values="|".join(values) if KNOWN[name].choices else values[0],
         )
-    check_writable(repl)
+    require_writable(_service(repl).context.mode == "full")
     one = memory.preferences.set(name, value, scope="project" if here else "everywhere")
     follow_preferences(repl.session, repl.display)
     values_: Mapping[str, object] = {"name": name, "value": shown(one.value)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.runtime.operations.action import Action, Argument, Report
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 
 LONGEST_CELL = 100
+LONGEST_VALUE = 400
+"""Characters shown of the value in a row of two cells."""
 LEAST_ROOM = 24
 """Columns below which a sentence beside its word would be a thin strip."""
 
@@ -56,7 +60,7 @@ def table(rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
     for number in range(len(styles)):
         grid.add_column(no_wrap=number == 0)
     for row in rows:
-        cells = [one_line(cell, LONGEST_CELL) for cell in row]
+        cells = [one_line(cell, LONGEST_CELL if len(row) > 2 else LONGEST_VALUE) for cell in row]
         grid.add_row(*(Text(cell, style) for cell, style in zip(cells, styles, strict=True)))
     return grid
 
@@ -65,6 +69,72 @@ def first_word(argument: str) -> tuple[str, str]:
     """Return ("add", "I use fish") for "add I use fish"."""
     word, _space, rest = argument.strip().partition(" ")
     return word, rest.strip()
+
+
+def read_action(
+    command: str, actions: Sequence[Action], text: str
+) -> tuple[Action, dict[str, Any]]:
+    """Return the action that the words after a command name, and its arguments.
+
+    Raises `UsageError` for another word, and for arguments that are missing or too many.
+    """
+    name, *words = text.split()
+    action = next((one for one in actions if one.name == name), None)
+    if action is None:
+        names = ", ".join(one.name for one in actions)
+        raise UsageError("/{command} takes: {names}.", command=command, names=names)
+    options = {name: one for one in action.arguments for name in one.names if name[0] == "-"}
+    waiting = [one for one in action.arguments if one.name[0] != "-"]
+    usage = UsageError(
+        "Incomplete command. Use: {usage}",
+        usage=" ".join([f"/{command}", name, *(one.metavar for one in waiting)]),
+    )
+    given: dict[str, Any] = {
+        one.dest: one.default if one.takes_value else False for one in action.arguments
+    }
+    while words:
+        word = words.pop(0)
+        option = options.get(word)
+        if option is not None and not option.takes_value:
+            given[option.dest] = True
+        elif option is not None and words:
+            given[option.dest] = _read_value(option, words.pop(0))
+        elif option is not None or not waiting:
+            raise usage
+        elif waiting[0].nargs in ("*", "+"):
+            given[waiting.pop(0).dest], words = [word, *words], []
+        else:
+            argument = waiting.pop(0)
+            given[argument.dest] = _read_value(argument, word)
+    if any(one.nargs not in ("?", "*") for one in waiting):
+        raise usage
+    return action, given
+
+
+def _read_value(argument: Argument, word: str) -> Any:
+    if argument.choices is not None:
+        return one_of(word, argument.choices)
+    try:
+        return argument.type(word) if argument.type is not None else word
+    except UnusableValueError as error:
+        raise UsageError(
+            "{name} is {value}, but must be {wanted}.",
+            name=argument.name,
+            value=word,
+            wanted=error.text,
+        ) from error
+
+
+def write_report(repl: Any, report: Report) -> None:
+    """Show the report of an action: its lines, its rows and its notes."""
+    for line in report.lines:
+        repl.display.say(line if isinstance(line, Phrase) else Phrase("{text}", {"text": line}))
+    rows = [[one if isinstance(one, str) else translate(one) for one in row] for row in report.rows]
+    if rows:
+        between = ["muted"] * (len(rows[0]) - 2)
+        repl.display.write(table(rows, ("accent", *between, "")))
+    for note in report.notes:
+        repl.display.say(note)
 
 
 _Word = TypeVar("_Word", bound=str)
@@ -85,8 +155,3 @@ def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     raise UsageError(
         "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
     )
-
-
-def local_time(moment: float) -> str:
-    """Return a moment (seconds since the epoch) in the local time zone."""
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")

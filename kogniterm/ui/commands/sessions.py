@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.errors import TurnInterruptedError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts, report_parts
 from kogniterm.storage.folders import named
 from kogniterm.text.shorten import one_line
@@ -48,48 +48,6 @@ def show_sessions(repl: Repl, argument: str) -> None:
         repl.display.say(Phrase("No sessions yet."))
         return
     repl.display.say(Phrase("To resume a session, use /resume ID."))
-
-
-async def inbox(repl: Repl, argument: str) -> None:
-    """Run /inbox [ID]: list the questions of sessions that wait, or answer one."""
-    from kogniterm.runtime.unattended.stored_answers import (
-        open_question,
-        store_answer,
-        waiting_questions,
-    )
-    from kogniterm.ui.questions.parked_question import ask_parked, inbox_rows, question_head
-
-    store, key = repl.session.archive.store, repl.session.archive.paths.queue_key
-    if not argument:
-        found = waiting_questions(store, key)
-        for row in inbox_rows(found, "/inbox"):
-            repl.display.write(row)
-        if not found:
-            repl.display.say(Phrase("Nothing waits for you."))
-        return
-    info = store.find(argument)
-    question = open_question(store, info.id, key)
-    if question is None:
-        raise UsageError("Session {session} waits for no answer.", session=info.id)
-    repl.display.write(question_head(info.id, info.title, question))
-    try:
-        given = await ask_parked(repl.front.questions, question)
-    except TurnInterruptedError:
-        given = None
-    if given is None:
-        repl.display.say(Phrase("Not answered; the question keeps waiting."))
-        return
-    store_answer(store, info.id, question.digest, *given, key)
-    repl.display.say(Phrase("Answer saved."))
-
-
-def inbox_choices(repl: Repl) -> tuple[str, ...]:
-    """Return the sessions that wait for an answer."""
-    from kogniterm.runtime.unattended.stored_answers import waiting_questions
-
-    archive = repl.session.archive
-    found = waiting_questions(archive.store, archive.paths.queue_key)
-    return tuple(one.session.id for one in found)
 
 
 async def resume(repl: Repl, argument: str) -> None:

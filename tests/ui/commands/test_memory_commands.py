@@ -35,7 +35,7 @@ async def test_facts_are_added_corrected_pinned_and_explained(make_flow: MakeFlo
     assert "I use fish" in shown
     await repl.type("/memory pin m2")
     assert "pinned" in await repl.type("/memory list")
-    await repl.type("/memory unpin m2")
+    await repl.type("/memory pin m2 --off")
     assert "I use fish" in await repl.type("/memory undo m1")
     found = await repl.type("/memory search which shell is fish")
     assert "m1" in found

@@ -51,7 +51,7 @@ def test_an_unknown_command_names_the_one_that_was_meant() -> None:
 def test_help_lists_the_actions_of_memory() -> None:
     command = Registry(COMMANDS).find("memory")
     assert command.arguments == (
-        "[list|lessons|search|show|add|edit|pin|unpin|confirm|undo|project] [ID|TEXT]"
+        "[list|search|show|lessons|add|edit|confirm|pin|undo|project] [ID|TEXT]"
     )
 
 

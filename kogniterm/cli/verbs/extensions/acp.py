@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.ui.locale import mark, translate
 
 LOGIN = "login"

@@ -6,10 +6,11 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, paths_in_use
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.ui.locale import _, mark, translate
 
 if TYPE_CHECKING:

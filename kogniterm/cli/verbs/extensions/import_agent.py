@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm.cli.options import JSON, YES, Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import JSON, YES, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, agreed, paths_in_use
+from kogniterm.cli.verb_helpers import agreed, paths_in_use
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -18,6 +18,7 @@ from kogniterm.errors import (
     UnusableValueError,
     UsageError,
 )
+from kogniterm.runtime.operations.action import Argument, Report
 from kogniterm.ui.locale import _, mark, plural, translate
 from kogniterm.ui.screen.import_preview import counted_words
 

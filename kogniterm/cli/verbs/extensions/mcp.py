@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import Report, agreed, confirm, paths_in_use, visible
+from kogniterm.cli.verb_helpers import agreed, confirm, paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, ToolError, UsageError
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
 

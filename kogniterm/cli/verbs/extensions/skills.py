@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use
+from kogniterm.cli.verb_helpers import confirm, paths_in_use
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate

@@ -10,22 +10,10 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import (
-    JSON,
-    SESSION_NAME,
-    Action,
-    Argument,
-    Subparsers,
-    add_actions,
-    count,
-    limit,
-    whole,
-)
+from kogniterm.cli.options import JSON, SESSION_NAME, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
-    Report,
     file_to_write,
-    iso,
     location_of,
     open_sessions,
     paths_in_use,
@@ -38,6 +26,7 @@ from kogniterm.errors import (
     TurnInterruptedError,
     UsageError,
 )
+from kogniterm.runtime.operations.action import Action, Argument, Report, count, iso, limit, whole
 from kogniterm.ui.display import write_drawn
 from kogniterm.ui.locale import _, translate
 

@@ -9,11 +9,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
+from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
+from kogniterm.runtime.operations.action import Argument, count
 from kogniterm.text.shorten import cut
 from kogniterm.ui.locale import _, duration, mark, translate
 

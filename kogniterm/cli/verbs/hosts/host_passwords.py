@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from kogniterm.cli.options import Argument
 from kogniterm.errors import TurnInterruptedError, UsageError
+from kogniterm.runtime.operations.action import Argument
 from kogniterm.storage.folders import named
 from kogniterm.types.hosts import HostSecrets
 from kogniterm.ui.locale import _

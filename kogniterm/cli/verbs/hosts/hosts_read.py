@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from kogniterm.cli.options import HOSTS, Action, Argument
+from kogniterm.cli.options import HOSTS
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use, write_json
 from kogniterm.cli.verbs.hosts.host_passwords import (
@@ -29,6 +29,7 @@ from kogniterm.errors import (
     UsageError,
 )
 from kogniterm.execution.hosts.answer_groups import grouped
+from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory

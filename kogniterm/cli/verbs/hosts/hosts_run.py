@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import HOSTS, TASK, Action, Argument
+from kogniterm.cli.options import HOSTS, TASK
 from kogniterm.cli.run import (
     OUTPUT,
     PARK,
@@ -28,6 +28,7 @@ from kogniterm.cli.verbs.hosts.host_passwords import (
     vault_files,
 )
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations.action import Action, Argument
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
