@@ -30,7 +30,7 @@ from kogniterm.cli.options import (
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
-from kogniterm.host.terminal_owner import open_terminal
+from kogniterm.host.terminal_owner import user_job
 from kogniterm.runtime.extensions.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
@@ -560,7 +560,7 @@ def keyboard() -> int | None:
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     try:
-        return open_terminal()
+        return user_job().open_terminal()
     except OSError:
         return None
 
