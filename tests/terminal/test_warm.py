@@ -108,15 +108,22 @@ def test_signals_reach_the_session_and_its_end_reaches_the_shell(
         os.kill(client, signal.SIGKILL)
         terminal.until(f"[ready {128 + signal.SIGKILL}]$")
         terminal.until(lambda: not Path(f"/proc/{session}").exists())
+        # So does that of a stopped client.
+        client, session = open_warm(terminal, command, server())
+        terminal.send("\x1a")
+        assert terminal.status() == 128 + signal.SIGTSTP
+        os.kill(client, signal.SIGKILL)
+        terminal.until(lambda: not Path(f"/proc/{session}").exists())
         # Sessions need the server no more once they are open.
         client, session = open_warm(terminal, command, server())
         assert terminal.home.stat().st_uid == Path(f"/proc/{client}").stat().st_uid
-        os.kill(old := server(), signal.SIGKILL)
-        say(terminal, "hi", then="Hello there.")
         terminal.send("\x1a")
         assert terminal.status() == 128 + signal.SIGTSTP
+        os.kill(old := server(), signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{old}").exists())
         terminal.start("fg")
         terminal.until(lambda: has_prompt(terminal) and "[ready" not in terminal.shown[-1])
+        say(terminal, "hi", then="Hello there.")
         assert leave(terminal) == 0
         # A server that was killed is replaced after the next use.
         terminal.run(f"{command.replace('kogniterm', 'kogniterm run', 1)} hi")

@@ -139,16 +139,12 @@ def _load() -> str:
     _prepare()
     gc.collect()
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
-    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    # Folders of bytecode change whenever somebody imports a module for the first time.
-    data = [
-        file
-        for file in package.rglob("*")
-        if file.suffix not in (".py", ".pyc") and file.name != "__pycache__"
-    ]
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    own = [file for file in package.rglob("*.*") if file.suffix != ".pyc"]
     prompts = [file.path for file in shipped().values()]
-    names = {str(file) for file in (*loaded, *data, *prompts, *sys.path, sys.executable) if file}
-    return "\0".join(names)
+    return "\0".join(
+        {str(one) for one in (*modules, *own, *prompts, *sys.path, sys.executable) if one}
+    )
 
 
 def _prepare() -> None:
@@ -167,15 +163,13 @@ def _prepare() -> None:
     personal_kind(_SAMPLE)
 
 
-def _stamps(files: str) -> list[tuple[int, int, int] | None]:
+def _stamps(files: str) -> list[object]:
     """Return what tells whether a file has changed since it was loaded."""
-    stamps = list[tuple[int, int, int] | None]()
+    stamps = list[object]()
     for file in files.split("\0"):
-        try:
+        with suppress(OSError):  # then there are fewer stamps
             found = os.stat(file)  # noqa: PTH116  # pathlib doubles the time of a start's check
             stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
-        except OSError:
-            stamps.append(None)
     return stamps
 
 

@@ -66,7 +66,7 @@ def _adopt(connection: socket.socket, client: int) -> None:
     key, umask, count, *words = data.split(b"\0")
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or key != place.start_key():
         raise ValueError
-    *streams, watched = descriptors[:4]
+    *streams, watched, terminal = (*descriptors, -1)[:5]
     for target, source in enumerate(streams):
         os.dup2(source, target)
         os.close(source)
@@ -89,7 +89,7 @@ def _adopt(connection: socket.socket, client: int) -> None:
         stream = open(number, mode, by_line, old.encoding, old.errors, closefd=False)  # noqa: SIM115  # stays open
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    set_user_job(_ClientJob(connection, descriptors[4:]))
+    set_user_job(_ClientJob(connection, terminal))
     gc.enable()
     gc.set_threshold(50_000, 10, 10)
 
@@ -120,14 +120,12 @@ def _run() -> int:
 class _ClientJob(Job):
     """The job of the client, which is asked by messages."""
 
-    def __init__(self, connection: socket.socket, terminal: Sequence[int]) -> None:
+    def __init__(self, connection: socket.socket, terminal: int) -> None:
         self._connection, self._terminal = connection, terminal
         self._lock = threading.Lock()
 
     def open_terminal(self) -> int:
-        if not self._terminal:
-            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-        return os.dup(self._terminal[0])
+        return os.dup(self._terminal)
 
     def run(self, command: Sequence[str], keyboard: int | None) -> int:
         status = self._asked(b"run", *map(os.fsencode, command))
@@ -137,17 +135,14 @@ class _ClientJob(Job):
         return int(status)
 
     def await_foreground(self) -> None:
-        with contextlib.suppress(OSError):
-            self._asked(b"foreground")
+        self._asked(b"foreground")
 
     def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._asked(b"stop")
+        self._asked(b"stop")
 
     def _asked(self, *words: bytes) -> bytes:
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):
             self._connection.send(b"\0".join(words))
-            reply = self._connection.recv(20)
-        if not reply:
-            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        return reply
+            if reply := self._connection.recv(20):
+                return reply
+        return b"!%d" % errno.EPIPE  # this process is about to be killed
