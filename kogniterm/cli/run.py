@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, 
 from kogniterm.cli.options import TASK, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
-from kogniterm.host.terminal_owner import open_terminal
+from kogniterm.host.terminal_owner import user_job
 from kogniterm.runtime.inputs.called_input import resolve_input
 from kogniterm.runtime.named_files import mentions
 from kogniterm.runtime.operations.action import Argument
@@ -537,7 +537,7 @@ def keyboard() -> int | None:
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     try:
-        return open_terminal()
+        return user_job().open_terminal()
     except OSError:
         return None
 

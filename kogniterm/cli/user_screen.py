@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from kogniterm.host.terminal_owner import await_foreground
+from kogniterm.host.terminal_owner import user_job
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.shorten import one_line
@@ -145,7 +145,7 @@ class UserScreen:
     async def pause(self) -> None:
         """Wait until nobody is typing; what was typed is shown, and answers nothing."""
         with self._still():
-            await asyncio.to_thread(await_foreground)
+            await asyncio.to_thread(user_job().await_foreground)
             typed = await typed_before(self._keys, self._preferences.key_times)
         for line in typed.split("\n"):
             if line.strip():
@@ -199,7 +199,7 @@ async def _line_from(descriptor: int) -> str | None:
 
     def take() -> None:
         if not arrived.done():
-            await_foreground()  # until then, the line is the shell's
+            user_job().await_foreground()  # until then, the line is the shell's
             try:
                 arrived.set_result(os.read(descriptor, 65536))
             except OSError:

@@ -6,11 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
-
-from kogniterm.cli.warm.warm_place import plain_variables, socket_folder
+from kogniterm.cli.warm.warm_place import plain_variables
 
 LOAD = """
 import importlib, json, os, sys
@@ -77,33 +74,6 @@ def test_a_variable_that_a_library_reads_while_it_is_loaded_makes_a_plain_start(
     asked = set(json.loads(python(WATCHED))) - {"HOME"}
     assert asked
     assert sorted(name for name in asked if not plain_variables({name: "1"})) == []
-
-
-@pytest.mark.parametrize(
-    ("variable", "asks"),
-    [
-        ("KOGNITERM_WARM=off", True),
-        ("KOGNITERM_WARM=on", False),
-        ("CI=true", True),
-        ("SUDO_USER=someone", True),
-        ("PYTHONHASHSEED=1", True),
-        ("LD_PRELOAD=", True),
-        ("EDITOR=vi", False),
-    ],
-)
-def test_a_variable_that_a_fork_would_be_too_late_for_asks_for_a_plain_start(
-    variable: str, asks: bool
-) -> None:
-    name, _, value = variable.partition("=")
-    assert plain_variables({"HOME": "/home/ana", name: value}) == [name] * asks
-
-
-def test_only_a_private_runtime_folder_holds_the_socket(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    assert socket_folder({"XDG_RUNTIME_DIR": str(tmp_path)}) == f"{tmp_path}/kogniterm"
-    tmp_path.chmod(0o755)
-    for folder in (str(tmp_path), "run", ""):
-        assert socket_folder({"XDG_RUNTIME_DIR": folder}) is None
 
 
 def test_loading_makes_nothing_that_sessions_would_share() -> None:

@@ -16,6 +16,8 @@ from tests.support.forge import until
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
+LISTENING = "00010000"
+"""The flags of a socket that listens (`__SO_ACCEPTCON`)."""
 ANCESTORS = """
 p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
 p=$(cut -d" " -f4 /proc/$p/stat); done"""
@@ -88,11 +90,13 @@ def quick_server(runtime: Path) -> Iterator[None]:
 
 
 def until_found(folder: Path, server: subprocess.Popen[bytes] | None = None) -> Path:
-    """Wait for a socket in the folder and return it; fail at once where the server has ended."""
+    """Wait for a server in the folder and return its socket; fail at once where it has ended."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end and (server is None or server.poll() is None):
-        for found in folder.glob("warm-*.sock"):
-            return found
+        for line in Path("/proc/net/unix").read_text().splitlines():
+            fields = line.split()
+            if fields[-1].startswith(f"{folder}/") and fields[3] == LISTENING:
+                return Path(fields[-1])
         time.sleep(0.02)
     raise TimeoutError(f"no warm server in {folder}")
 
@@ -113,16 +117,8 @@ def end(pid: int) -> None:
             time.sleep(0.01)
 
 
-def forked(pid: int) -> list[int]:
-    """Return the session processes below a server, or below one keeper."""
-    below = []
-    for keeper in children(pid):
-        below += children(keeper)
-    return below
-
-
-def children(pid: int) -> list[int]:
-    """Return the child processes of a process; none when it is gone."""
+def sessions(pid: int) -> list[int]:
+    """Return the sessions that were forked from a server; none when it is gone."""
     try:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

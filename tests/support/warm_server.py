@@ -12,7 +12,7 @@ import importlib
 import sys
 
 from kogniterm.cli.warm import warm_server
-from kogniterm.cli.warm.warm_place import address, start_key
+from kogniterm.cli.warm.warm_place import address
 from kogniterm.ui.questions import answer_keys
 
 KEY_TIMES = answer_keys.KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)
@@ -32,6 +32,4 @@ if __name__ == "__main__":
     answer_keys.KEY_TIMES = KEY_TIMES  # before the modules that take it for a default
     for name in PRELOADED:
         importlib.import_module(name)
-    key = start_key()
-    path = address(f"{sys.argv[1]}/kogniterm", key) if key else None
-    sys.exit(warm_server.main(path, IDLE_SECONDS) if path else "no warm server can run here")
+    sys.exit(warm_server.main(address(f"{sys.argv[1]}/kogniterm"), IDLE_SECONDS))

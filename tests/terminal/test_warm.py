@@ -19,7 +19,7 @@ from tests.support.typing_user import (
     say,
     scripted,
 )
-from tests.support.warm import children, end, forked, server_of, until_found
+from tests.support.warm import end, server_of, sessions, until_found
 from tests.terminal.conftest import OpenTerminal
 
 HELLO = "replies: [{text: Hello there., repeat: forever}]"
@@ -60,8 +60,8 @@ def open_warm(terminal: RealTerminal, command: str, server: int) -> tuple[int, i
         tidy(terminal)
         open_prompt(terminal, command)
         client = [pid for pid in running(command) if os.getsid(pid) == terminal.pid]
-        if sessions := forked(server):
-            return client[0], sessions[0]
+        if forked := sessions(server):
+            return client[0], forked[0]
         leave(terminal)
 
 
@@ -89,7 +89,7 @@ def test_a_warm_prompt_is_a_job_of_the_shell(
         say(terminal, "again", then="Hello there.")
         assert terminal.home.stat().st_uid == Path(f"/proc/{session}").stat().st_uid
         assert leave(terminal) == 0
-        terminal.until(lambda: not children(server()))
+        terminal.until(lambda: not sessions(server()))
         status, shown = terminal.run("kogniterm doctor | tail -1")
         assert (status, shown.count(f"server {server()}, ")) == (0, 1)
 
@@ -102,24 +102,30 @@ def test_signals_reach_the_session_and_its_end_reaches_the_shell(
         os.kill(client, signal.SIGTERM)
         assert terminal.status() == 128 + signal.SIGTERM
         client, session = open_warm(terminal, command, server())
-        os.kill(session, signal.SIGUSR1)
-        terminal.until(f"[ready {128 + signal.SIGUSR1}]$")
+        os.kill(session, signal.SIGKILL)
+        terminal.until(f"[ready {128 + signal.SIGKILL}]$")
         client, session = open_warm(terminal, command, server())
         os.kill(client, signal.SIGKILL)
         terminal.until(f"[ready {128 + signal.SIGKILL}]$")
         terminal.until(lambda: not Path(f"/proc/{session}").exists())
+        # So does that of a stopped client.
+        client, session = open_warm(terminal, command, server())
+        terminal.send("\x1a")
+        assert terminal.status() == 128 + signal.SIGTSTP
+        os.kill(client, signal.SIGKILL)
+        terminal.until(lambda: not Path(f"/proc/{session}").exists())
         # Sessions need the server no more once they are open.
         client, session = open_warm(terminal, command, server())
         assert terminal.home.stat().st_uid == Path(f"/proc/{client}").stat().st_uid
-        os.kill(server(), signal.SIGKILL)
-        say(terminal, "hi", then="Hello there.")
         terminal.send("\x1a")
         assert terminal.status() == 128 + signal.SIGTSTP
+        os.kill(old := server(), signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{old}").exists())
         terminal.start("fg")
         terminal.until(lambda: has_prompt(terminal) and "[ready" not in terminal.shown[-1])
+        say(terminal, "hi", then="Hello there.")
         assert leave(terminal) == 0
         # A server that was killed is replaced after the next use.
-        old = server()
         terminal.run(f"{command.replace('kogniterm', 'kogniterm run', 1)} hi")
         terminal.until(lambda: server() != old)
         _client, session = open_warm(terminal, command, server())
@@ -190,7 +196,7 @@ def test_a_warm_call_in_the_background_leaves_the_shell_its_keys(
         while True:
             terminal.start(command)
             terminal.until("[y = approve")
-            if forked(server()):
+            if sessions(server()):
                 break
             terminal.send("\x03")
             terminal.status()

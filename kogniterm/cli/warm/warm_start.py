@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.cli.warm.warm_client import may_be_warm
-from kogniterm.cli.warm.warm_place import address, is_private, socket_folder, start_key
+from kogniterm.cli.warm.warm_place import KEYED_NAMES, address, is_private, socket_folder
 from kogniterm.errors import KognitermError
 from kogniterm.host.processes import children, process_file
 from kogniterm.settings import environment, quick
 
-_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
-"""Variables that the server gets: the home for the user's own modules, and the locale. A key, or
-what else a shell holds, is none of its business."""
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", *KEYED_NAMES)
+"""Variables that the server gets: the home for the user's own modules, the locale, and the
+interpreter's. It needs no keys, nor anything else of the environment."""
 _USED = "kogniterm.agent.graph"
 
 
@@ -40,15 +40,14 @@ def start_for_next_call() -> None:
     if _USED not in sys.modules or not may_be_warm(sys.argv[1:]):
         return
     environ = environment()
-    with suppress(KognitermError):
-        if quick(environ).warm == "off":
+    folder = socket_folder(environ)
+    with suppress(KognitermError, OSError):
+        if folder is None or quick(environ).warm == "off":
             return
-    key, folder = start_key(), socket_folder(environ)
-    path = address(folder, key) if key is not None and folder is not None else None
-    if path is None or _holder(Path(f"{path}.lock")) is not None:
-        return
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-    with suppress(OSError):
+        path = address(folder)
+        if _holder(Path(f"{path}.lock")) is not None:
+            return
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
         starter = subprocess.Popen(
             [sys.executable, *flags, "-P", "-m", "kogniterm.cli.warm.warm_server", path],
             stdin=subprocess.DEVNULL,
@@ -82,17 +81,11 @@ def stop_servers() -> list[WarmServer]:
 
 def _holder(lock: Path) -> int | None:
     """Return the process that holds a server's lock; None where none does."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(descriptor, 32).strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(descriptor)
+    with suppress(OSError), lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(file.read() or 0) or None
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, Filter
@@ -14,6 +15,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search
 
+from kogniterm.host.terminal_owner import user_job
 from kogniterm.ui.prompt.attachments import image_mentions
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.words.key_table import BUILT_IN, KEYS, sequences
@@ -116,7 +118,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
         "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),
         "clear": lambda event: event.app.renderer.clear(),
-        "suspend": lambda event: event.app.suspend_to_background(),
+        "suspend": lambda event: run_in_terminal(user_job().stop),
     }
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kogniterm.errors import TurnInterruptedError, UsageError, why
-from kogniterm.host.terminal_owner import run_in_job
+from kogniterm.host.terminal_owner import user_job
 from kogniterm.text.visible import render
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.screen_preferences import KEY_TIMES, KeyTimes
@@ -180,7 +180,7 @@ async def run_program(command: Sequence[str], keyboard: int | None = None) -> in
             program=command[0],
         )
     try:
-        return await asyncio.to_thread(run_in_job, command, keyboard)
+        return await asyncio.to_thread(user_job().run, command, keyboard)
     except OSError as error:
         raise UsageError(
             "{program} could not be started: {why}",
