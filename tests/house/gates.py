@@ -145,6 +145,23 @@ READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.cli.warm")
 """A warm start hands the whole environment over before settings could be loaded."""
 READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.cli.warm")
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
+STARTS_PROGRAMS = (
+    "kogniterm.host.helper_programs",
+    "kogniterm.execution.process",  # commands, their supervisor, and confined programs
+    "kogniterm.execution.sandbox.namespaces",  # forks into the namespaces that it made
+    "kogniterm.cli.warm",  # forks sessions from a server
+    "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
+    "kogniterm.ui.prompt.user_terminal",
+    "kogniterm.tools.search_files",  # ripgrep is read line by line, and ended early
+    "kogniterm.models.local.runtime",  # the model's process is asked again and again
+    "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
+    "kogniterm.fleet.task_run",  # a session of its own, which can outlive its worker
+)
+"""The home of starting programs, and what needs more of a program than its end."""
+STARTS = re.compile(
+    r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)|asyncio\.create_subprocess_\w+"
+    r"|os\.(?:fork\w*|exec\w+|posix_spawn\w*|spawn\w+|system|popen)|pty\.(?:fork|spawn)"
+)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",
@@ -331,6 +348,16 @@ def process_owner(tree: Tree) -> list[str]:
     ]
 
 
+def program_owner(tree: Tree) -> list[str]:
+    """Return starts of programs outside of their home, and of the few that it cannot serve."""
+    return [
+        f"{module.at(node.lineno)}: programs are started by host/helper_programs"
+        for module in _outside(tree, STARTS_PROGRAMS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func))
+    ]
+
+
 def tool_message_owner(tree: Tree) -> list[str]:
     """Return places other than agent/messages that build a ToolMessage (rule 6)."""
     return [
@@ -507,6 +534,7 @@ ALL = (
     unused_names,
     environment_owner,
     process_owner,
+    program_owner,
     tool_message_owner,
     instruction_texts,
     stream_owners,
