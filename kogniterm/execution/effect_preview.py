@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.execution.undo import settled, walk
-from kogniterm.host.safe_git import GitTooSlowError, host_git
+from kogniterm.host.safe_git import host_git
 from kogniterm.storage.folders import named
 from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, Phrase, RiskReport
 
@@ -357,6 +357,6 @@ def _tracked(paths: Sequence[Path], cwd: Path) -> int:
             *("--literal-pathspecs", "ls-files", "-z", "--", *(str(path) for path in paths[:200])),
             seconds=_GIT_SECONDS,
         )
-    except GitTooSlowError:
+    except TimeoutError:
         return 0
     return listed.count(b"\0") if listed is not None else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -104,13 +103,13 @@ def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | list
                     cwd=str(inside),
                     sandbox=replace(box, workspace=str(inside), home=str(outside)),
                     temporary=str(temporary),
-                    timeout=_PATIENCE,
+                    seconds=_PATIENCE,
                 )
-            except (OSError, subprocess.TimeoutExpired) as error:
+            except OSError as error:
                 return Phrase("{reason}", {"reason": error})
-        succeeded = done.stdout.decode("utf-8", "replace").split()
+        succeeded = done.output.decode("utf-8", "replace").split()
         if attempts.DONE not in succeeded or not (inside / "yes").exists():
-            complaints = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            complaints = done.complaints.decode("utf-8", "replace").strip().splitlines()
             return Phrase("{reason}", {"reason": complaints[-1]}) if complaints else _NOT_STARTED
         if (outside / "written").exists():
             return _SUCCEEDED["write"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.host.helper_programs import await_helper
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder
@@ -262,7 +262,7 @@ async def _git(
     *words: str,
     at: Path,
     env: dict[str, str] | None = None,
-    given: bytes | None = None,
+    given: bytes = b"",
     network: bool = False,
     strict: bool = True,
 ) -> bytes:
@@ -274,29 +274,24 @@ async def _git(
     if program is None:
         raise CheckoutError("git is not installed on this machine; a workspace of git needs it.")
     path = {"PATH": environment().get("PATH", "")} if network else _NO_SETTINGS
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *_QUIET,
-        *words,
-        cwd=at,
-        env=host_environment(*_CREDENTIALS) | _NEVER_ASK | path | (env or {}),
-        stdin=asyncio.subprocess.PIPE if given is not None else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # without a terminal, nothing can ask
-    )
     try:
-        out, told = await process.communicate(given)
-    except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, 9)
-        raise
-    if strict and process.returncode:
-        lines = told.decode("utf-8", "replace").strip().splitlines() or [""]
+        git = await await_helper(
+            [program, *_QUIET, *words],
+            env=host_environment(*_CREDENTIALS) | _NEVER_ASK | path | (env or {}),
+            seconds=None,
+            cwd=at,
+            given=given,
+        )
+    except TimeoutError as error:
+        raise CheckoutError(
+            "git {verb} failed: {detail}", verb=words[0], detail=str(error)
+        ) from error
+    if strict and git.status:
+        lines = git.complaints.decode("utf-8", "replace").strip().splitlines() or [""]
         fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
         raise CheckoutError(
             "git {verb} failed: {detail}",
             verb=words[0],
-            detail=fatal.removeprefix("fatal: ") or f"status {process.returncode}",
+            detail=fatal.removeprefix("fatal: ") or f"status {git.status}",
         )
-    return out
+    return git.output

@@ -90,11 +90,11 @@ def _known(names: set[str]) -> tuple[str, ...]:
 
 def _of_git(setting: str) -> str:
     """Return a setting of git for all of the user's repositories; "" where there is none."""
-    from kogniterm.host.safe_git import GitTooSlowError, host_git
+    from kogniterm.host.safe_git import host_git
 
     try:
         found = host_git("/", "config", "--global", "--get", setting)
-    except GitTooSlowError:
+    except TimeoutError:
         return ""
     return (found or b"").decode("utf-8", "replace").strip()
 

@@ -19,14 +19,13 @@ import functools
 import os
 import re
 import stat
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
-from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
+from kogniterm.host.helper_programs import run_helper
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
 from kogniterm.storage.folders import named
@@ -69,45 +68,24 @@ _OWN_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME")
 """Variables that say where the user's settings for all repositories are."""
 
 
-class GitTooSlowError(Exception):
-    """git did not answer in time."""
-
-
 def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> bytes | None:
     """Run git in `folder` and return what it prints; None without git, a repository or success.
 
-    Raises `GitTooSlowError` after `seconds`, and at once where git waits for a named pipe.
+    Raises `TimeoutError` after `seconds`, and at once where git waits for a named pipe.
     """
     program = find_program("git")
     if program is None:
         return None
     off = [word for setting in _OFF for word in ("-c", setting)]
+    words = [program, "--no-pager", *off, *arguments]
+    environment = host_environment(*_OWN_FILES) | _ENVIRONMENT
     try:
-        git = subprocess.Popen(
-            [program, "--no-pager", *off, *arguments],
-            cwd=folder,
-            env=host_environment(*_OWN_FILES) | _ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # it reads no terminal that is in place of a file
-        )
+        git = run_helper(words, env=environment, seconds=seconds, cwd=folder)
+    except TimeoutError:
+        raise
     except (OSError, ValueError):  # a name that no program can be given
         return None
-    until = time.monotonic() + seconds
-    with git:
-        while True:
-            try:
-                told, _ = git.communicate(timeout=LOOK_SECONDS)
-            except subprocess.TimeoutExpired as error:
-                if time.monotonic() > until or waits_for_writer(git.pid):
-                    git.kill()
-                    raise GitTooSlowError(str(folder)) from error
-            except BaseException:
-                git.kill()
-                raise
-            else:
-                return told if git.returncode == 0 else None
+    return git.output if git.status == 0 else None
 
 
 def _mode(file: Path) -> int:
@@ -121,7 +99,7 @@ def files_known_to_git(folder: int, seconds: float = SECONDS) -> list[str] | Non
     """Return the tracked and untracked files below an open folder, without ignored ones.
 
     Names are relative to it; a file may be gone. None outside a repository or without git. Raises
-    `GitTooSlowError`.
+    `TimeoutError`.
     """
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = host_git(working_folder(folder), *listing, seconds=seconds)
@@ -131,7 +109,7 @@ def files_known_to_git(folder: int, seconds: float = SECONDS) -> list[str] | Non
 def commit_subjects(folder: Path, most: int) -> list[str]:
     """Return the subjects of the newest `most` commits without merges; empty without a repository.
 
-    Raises `GitTooSlowError`.
+    Raises `TimeoutError`.
     """
     told = host_git(folder, "log", f"-n{most}", "--no-merges", "--no-notes", "--format=%s")
     return [] if told is None else told.decode("utf-8", "replace").splitlines()
@@ -197,7 +175,7 @@ def started_by(
                 ) and is_of_git(one.name, _sections() or (one.name.partition(".")[0],)):
                     settings[one.name] = None
             hooks.update(dict.fromkeys(_hooks(top, common, listed)))
-    except (GitTooSlowError, _UnknownSettingsError):
+    except (TimeoutError, _UnknownSettingsError):
         return Started((_UNKNOWN,))
     names = (name for name in hooks if not reading or name in _HOOKS_OF_READERS)
     return Started(tuple(settings), tuple(names), tuple(files))
@@ -226,7 +204,7 @@ def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequenc
     """Yield the top, git's own folder and the settings of each repository that git enters.
 
     These are the repositories of `folders` (or of what exists above them), and all submodules
-    below. Raises `GitTooSlowError` and `_UnknownSettingsError`.
+    below. Raises `TimeoutError` and `_UnknownSettingsError`.
     """
     until = time.monotonic() + _JUDGING_SECONDS
     existing = (next((a for a in (one, *one.parents) if a.is_dir()), one) for one in folders)
@@ -313,13 +291,13 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
         found = [entry[1] for entry in listed if len(entry) > 1 and remote in (None, entry[0])]
         if not found and remote is not None and not remote.startswith("-"):
             found = [_one(folder, "ls-remote", "--get-url", remote) or remote]
-    except GitTooSlowError:
+    except TimeoutError:
         return (_UNTOLD,)
     return tuple(dict.fromkeys(_USER.sub(r"\1", address) for address in found))
 
 
 def _told(folder: Path, *arguments: str) -> bytes:
-    """Return what git prints. Raises `GitTooSlowError`, and `_UnknownSettingsError` if it fails."""
+    """Return what git prints. Raises `TimeoutError`, `_UnknownSettingsError` if it fails."""
     told = host_git(folder, *arguments, seconds=_JUDGING_SECONDS)
     if told is None:
         raise _UnknownSettingsError
@@ -327,6 +305,6 @@ def _told(folder: Path, *arguments: str) -> bytes:
 
 
 def _one(folder: Path, *arguments: str) -> str:
-    """Return the one line that git prints, or nothing. Raises `GitTooSlowError`."""
+    """Return the one line that git prints, or nothing. Raises `TimeoutError`."""
     told = host_git(folder, *arguments, seconds=_JUDGING_SECONDS)
     return os.fsdecode(told or b"").removesuffix("\n")

@@ -28,7 +28,7 @@ from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import LinkMetError, open_file, working_folder
 from kogniterm.host.safe_files import folder as open_folder
-from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
+from kogniterm.host.safe_git import files_known_to_git
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
@@ -515,7 +515,7 @@ def _git_files(root: Path) -> list[Path] | None:
             if names is None:
                 return None
             return [Path(name) for name in names if _is_file(name, descriptor)]
-    except (OSError, GitTooSlowError):
+    except OSError:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -14,6 +13,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
+from kogniterm.host.helper_programs import await_helper
 from kogniterm.host.programs import host_environment
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -104,24 +104,17 @@ async def _read_html(url: str, html: str, select: str, *, links: bool) -> str:
 
 
 async def _ask_reader(request: dict[str, Any], html: str) -> Any:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", str(READER), str(READER_CPU_SECONDS), env=host_environment(), cwd="/",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    words = [sys.executable, "-I", str(READER), str(READER_CPU_SECONDS)]
     given = json.dumps(request).encode() + b"\n" + html.encode("utf-8", "replace")
     try:
-        async with asyncio.timeout(READER_SECONDS):
-            found, _ = await process.communicate(given)
-        return json.loads(found)
+        reader = await await_helper(
+            words, env=host_environment(), seconds=READER_SECONDS, given=given
+        )
+        return json.loads(reader.output)
     except (TimeoutError, ValueError) as error:
         raise ToolError(
             "{url} is too complex to read; fetch another page.", url=request["url"]
         ) from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
 
 
 def _kind(page: WebPage) -> str:

@@ -64,14 +64,15 @@ class RealShell:
             "HOME": str(self._folder / "home"),
             "LANG": "C.UTF-8",
         }
-        run_confined(
+        done = run_confined(
             ["bash", "--norc", "--noprofile", "-c", _DRIVER],
             env=environ,
             cwd=str(work),
             sandbox=self._box,
             temporary=str(self._folder / "files"),
-            timeout=60 + 6 * len(rows),
-        ).check_returncode()
+            seconds=60 + 6 * len(rows),
+        )
+        assert done.status == 0, done.complaints
         return [row for number, row in enumerate(rows) if self._changed(work / str(number) / "in")]
 
     def _changed(self, inside: Path) -> bool:

@@ -168,6 +168,23 @@ WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.cli.warm")
 """A warm start looks at the package's own files."""
 READS_RECORDS = ("kogniterm.sessions", "kogniterm.runtime.turn_journal")
 """The journal of a turn is the one writer, which redacts each kind of record."""
+STARTS_PROGRAMS = (
+    "kogniterm.host.helper_programs",
+    "kogniterm.execution.process",  # commands, their supervisor, and confined programs
+    "kogniterm.execution.sandbox.namespaces",  # forks into the namespaces that it made
+    "kogniterm.cli.warm",  # forks sessions from a server
+    "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
+    "kogniterm.ui.terminal.user_terminal",
+    "kogniterm.tools.search_files",  # ripgrep is read line by line, and ended early
+    "kogniterm.models.local.runtime",  # the model's process is asked again and again
+    "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
+    "kogniterm.fleet.task_run",  # a session of its own, which can outlive its worker
+)
+"""The home of starting programs, and what needs more of a program than its end."""
+STARTS = re.compile(
+    r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)|asyncio\.create_subprocess_\w+"
+    r"|os\.(?:fork\w*|exec\w+|posix_spawn\w*|spawn\w+|system|popen)|pty\.(?:fork|spawn)"
+)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",
@@ -426,6 +443,16 @@ def record_readers(tree: Tree) -> list[str]:
     return found
 
 
+def program_owner(tree: Tree) -> list[str]:
+    """Return starts of programs outside of their home, and of the few that it cannot serve."""
+    return [
+        f"{module.at(node.lineno)}: programs are started by host/helper_programs"
+        for module in _outside(tree, STARTS_PROGRAMS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and STARTS.fullmatch(ast.unparse(node.func))
+    ]
+
+
 def tool_message_owner(tree: Tree) -> list[str]:
     """Return places other than agent/messages that build a ToolMessage (rule 6)."""
     return [
@@ -606,6 +633,7 @@ ALL = (
     events_told_apart,
     walk_owner,
     record_readers,
+    program_owner,
     tool_message_owner,
     instruction_texts,
     stream_owners,

@@ -67,6 +67,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "from kogniterm.sessions.records import Intent\n"
         "def f(record):\n    match record.body:\n        case Intent():\n            return 1\n",
     ),
+    (gates.program_owner, "tools/x.py", "import subprocess\nsubprocess.run(['/bin/true'])\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kogniterm.cli.warm.warm_client import may_be_warm
 from kogniterm.cli.warm.warm_place import KEYED_NAMES, address, is_private, socket_folder
 from kogniterm.errors import KognitermError
+from kogniterm.host.helper_programs import start_apart
 from kogniterm.host.processes import children, process_file
 from kogniterm.settings import environment, quick
 
@@ -48,17 +49,10 @@ def start_for_next_call() -> None:
         if _holder(Path(f"{path}.lock")) is not None:
             return
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-        starter = subprocess.Popen(
+        start_apart(
             [sys.executable, *flags, "-P", "-m", "kogniterm.cli.warm.warm_server", path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
             env={name: environ[name] for name in _PASSED_ON if name in environ},
-            cwd="/",
-            start_new_session=True,
-        )
-        # It forks the server and ends. Waiting for it would delay the end of this process.
-        starter.returncode = 0
+        )  # which forks the server and ends
 
 
 def running_servers() -> list[WarmServer]:

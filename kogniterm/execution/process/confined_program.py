@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import Literal, NamedTuple
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process.program_guard import NOT_STARTED
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.host.helper_programs import HelperEnd, run_helper
 
 _GUARD = Path(__file__).resolve().with_name("program_guard.py")
 _ROOT = _GUARD.parents[3]
@@ -199,25 +199,13 @@ def run_confined(
     cwd: str,
     sandbox: Sandbox,
     temporary: str,
-    timeout: float,
-) -> subprocess.CompletedProcess[bytes]:
-    """Run a program without input in the sandbox, and wait for its end.
-
-    Raises OSError when it cannot be started, subprocess.TimeoutExpired after `timeout` seconds.
-    """
+    seconds: float,
+) -> HelperEnd:
+    """Run a program without input in the sandbox. Raises `OSError` and `TimeoutError`."""
     guard, passed, lifeline = _guard(argv, sandbox, temporary)
     try:
-        return subprocess.run(
-            guard,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            start_new_session=True,
-            env={**env, **sandbox.variables(temporary)},
-            cwd=cwd,
-            pass_fds=passed,
-        )
+        own = {**env, **sandbox.variables(temporary)}
+        return run_helper(guard, env=own, seconds=seconds, cwd=cwd, descriptors=passed)
     finally:
         for fd in (*passed, lifeline):
             os.close(fd)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kogniterm.host import safe_files
-from kogniterm.host.safe_git import GitTooSlowError, commit_subjects, files_known_to_git
+from kogniterm.host.safe_git import commit_subjects, files_known_to_git
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.memory.project.manifests import Manifest, is_manifest, project_data, read_manifest
 from kogniterm.memory.project.project_profile import ProjectProfile
@@ -149,7 +149,7 @@ def _conventions(
 def _subjects(folder: Path) -> list[str]:
     try:
         return commit_subjects(folder, _MOST_COMMITS)
-    except GitTooSlowError:
+    except TimeoutError:
         return []
 
 
@@ -202,7 +202,7 @@ def _files(folder: Path, unseen: Callable[[str, OSError], None]) -> Iterator[str
             for name in listed:
                 if skipped.isdisjoint(name.split("/")[:-1]) and _is_regular(name, descriptor):
                     yield name
-    except (OSError, GitTooSlowError):
+    except OSError:
         return
 
 

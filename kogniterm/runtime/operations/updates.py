@@ -11,7 +11,7 @@ from pathlib import Path
 import kogniterm
 from kogniterm.host.checkout import commit_of, version_on_disk
 from kogniterm.host.installation import program_folder
-from kogniterm.host.safe_git import GitTooSlowError, host_git
+from kogniterm.host.safe_git import host_git
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
 
@@ -76,7 +76,7 @@ def _git(folder: Path, *arguments: str) -> str:
         return ""
     try:
         return (host_git(folder, *arguments) or b"").decode("utf-8", "replace").strip()
-    except GitTooSlowError:
+    except TimeoutError:
         return ""
 
 

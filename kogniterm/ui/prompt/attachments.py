@@ -11,13 +11,13 @@ import os
 import os.path
 import re
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kogniterm.errors import UsageError
+from kogniterm.host.helper_programs import run_helper
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.storage.folders import named
 from kogniterm.types.images import read_header
@@ -161,16 +161,9 @@ class ClipboardImages:
 
 def _output(command: Sequence[str]) -> bytes:
     """Return what a program writes; nothing when it fails or hangs."""
+    env = host_environment("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
     try:
-        done = subprocess.run(
-            list(command),
-            env=host_environment("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_helper(command, env=env, seconds=PATIENCE_SECONDS)
+    except OSError:
         return b""
-    return done.stdout if done.returncode == 0 else b""
+    return done.output if done.status == 0 else b""

@@ -130,9 +130,9 @@ for path in sys.argv[1:]:
         cwd=str(place.workspace),
         sandbox=place.box,
         temporary=str(private),
-        timeout=PATIENCE,
+        seconds=PATIENCE,
     )
-    assert done.stdout.decode().splitlines() == [f"r {kept[0]}", f"a {free}"], done.stderr
+    assert done.output.decode().splitlines() == [f"r {kept[0]}", f"a {free}"], done.complaints
     assert {path.read_text() for path in (*tried, *kept)} == {"a secret"}
 
 

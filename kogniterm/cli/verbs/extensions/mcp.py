@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -303,6 +302,7 @@ def open_in_browser(address: str) -> bool:
 
     Without a screen a browser would take over the terminal, so none is started.
     """
+    from kogniterm.host.helper_programs import start_apart
     from kogniterm.host.programs import find_program, find_user_program, host_environment
     from kogniterm.settings import environment
 
@@ -316,14 +316,7 @@ def open_in_browser(address: str) -> bool:
     if program is None:
         return False
     try:
-        subprocess.Popen(
-            [program, address],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=host_environment(*_DISPLAY),
-            start_new_session=True,
-        )
+        start_apart([program, address], env=host_environment(*_DISPLAY))
     except OSError:
         return False
     return True
