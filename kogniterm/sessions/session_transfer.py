@@ -107,7 +107,10 @@ def read_session(lines: Iterable[str]) -> SessionFile:
                 require(0 <= (header.parent_seq or 0) < 2**31)
                 require(storable(header.parent or "") == (header.parent or ""))
             elif entry.section == "record":
-                row = _row(entry.fields)
+                given = entry.fields
+                payload = given["raw"] if "raw" in given else codec.dumps(given["payload"])
+                fields = {name: given.get(name) for name in _RECORD_FIELDS}
+                row = codec.from_fields(StoredRecord, {**fields, "payload": payload})
                 require((rows[-1].seq if rows else 0) < row.seq < 2**31)
                 require(0 <= row.time < LAST_TIME)
                 texts = (row.kind, row.salt, row.payload, row.previous, row.hash)
@@ -151,7 +154,7 @@ def _written(
 ) -> SessionInfo:
     """Write a whole session, announced in the head file before and recorded in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
-    store.anchor.coming(session_id, last, last_hash, header.created)
+    store.anchor.announce_import(session_id, last, last_hash, header.created)
     with store.database.transaction(durable=True):
         if replacing:
             store.forget_rows([session_id])
@@ -163,15 +166,9 @@ def _written(
             insert(store.database, session_id, row)
         store.save_draft(session_id, header.draft)
         refresh_row(store.database, session_id)
-    store.anchor.closed(session_id, on_disk=True)
+    store.anchor.note_closed(session_id, on_disk=True)
     session_search.add_missing(store.database, session_id)
     return store.find(session_id)
-
-
-def _row(value: dict[str, Any]) -> StoredRecord:
-    payload = value["raw"] if "raw" in value else codec.dumps(value["payload"])
-    fields = {name: value.get(name) for name in _RECORD_FIELDS}
-    return codec.from_fields(StoredRecord, {**fields, "payload": payload})
 
 
 # --- fork ------------------------------------------------------------------------------------
@@ -319,13 +316,13 @@ def _rechained(
             plain = json.loads(row.payload)
         except ValueError:
             continue
-        payload = codec.dumps(redacted(plain, redact, _KEPT))
+        payload = codec.dumps(redact_in(plain, redact, _KEPT))
         new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
         seq, last = new.seq, new.hash
         yield new
 
 
-def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key: str = "") -> Any:
+def redact_in(value: Any, redact: Callable[[str], str], kept: frozenset[str], key: str = "") -> Any:
     """Return JSON values with every text redacted; single words under the keys `kept` stay."""
     if is_image(value):
         # An image may show secrets that no rule can find.
@@ -335,16 +332,16 @@ def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key
     if isinstance(value, dict):
         # Only the names of files are keys that a user, model or program chose.
         return {
-            redact(name) if "/" in name else name: redacted(item, redact, kept, name)
+            redact(name) if "/" in name else name: redact_in(item, redact, kept, name)
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [redacted(item, redact, kept, key) for item in value]
+        return [redact_in(item, redact, kept, key) for item in value]
     return value
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[TextIO]:
+def replace_text(path: Path) -> Iterator[TextIO]:
     """Write a text file whole or not at all: to a temporary file first, synced, then renamed.
 
     A new file is private to the user (0600). Half characters, which names of files may hold, are

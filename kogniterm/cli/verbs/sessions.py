@@ -143,13 +143,13 @@ def _report(store: SessionStore, args: argparse.Namespace) -> Report:
 
 def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report:
     """Write a new file for the user, or to standard output."""
-    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.sessions.session_transfer import replace_text
 
     if args.to is None or args.to == "-":
         sys.stdout.writelines(parts)
         return Report(printed=True)
     target = file_to_write(args.to)
-    with replaced(target) as file:
+    with replace_text(target) as file:
         file.writelines(parts)
     note_written(target, kind)
     return Report(printed=True)

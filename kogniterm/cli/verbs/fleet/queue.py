@@ -44,7 +44,7 @@ from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Queue, WorkerQueue
-    from kogniterm.runtime.unattended.stored_answers import Waiting
+    from kogniterm.runtime.unattended.stored_answers import WaitingSession
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
     from kogniterm.types.queue_values import QueuedTask, TaskState
@@ -79,7 +79,7 @@ def _inbox(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report([_waiting_json(one) for one in found], notes=notes)
 
 
-def _waiting_json(one: Waiting) -> dict[str, object]:
+def _waiting_json(one: WaitingSession) -> dict[str, object]:
     from kogniterm.cli.json_output import plain
 
     question = one.question
@@ -128,13 +128,13 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
 
 def _key(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.stored_data import read_lines
-    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.sessions.session_transfer import replace_text
     from kogniterm.storage.user_key import exported, take_over
 
     del store
     key, name = paths_in_use().queue_key, args.file
     if args.direction == "export":
-        with replaced(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
+        with replace_text(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
             file.write(f"{exported(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(name)))
