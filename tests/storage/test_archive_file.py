@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.storage.archive_file import read_archive, write_archive
 
-SECTIONS = [("session", {"id": "s1"}), ("record", {"seq": 1, "payload": {"a": "ñ\ud800\0\u2028"}})]
+SECTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("session", {"id": "s1"}),
+    ("record", {"seq": 1, "payload": {"a": "ñ\ud800\0\u2028"}}),
+]
 
 
 def in_old_form(values: Sequence[object], **end: object) -> list[str]:
