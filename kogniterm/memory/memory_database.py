@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kogniterm.errors import StorageError
 from kogniterm.storage.database import Database, Row, database_file
 from kogniterm.storage.drivers import Migration, Schema, is_postgres, own_rows
-from kogniterm.storage.head_file import Heads, Note, steady
+from kogniterm.storage.head_file import HeadNote, Heads, steady
 from kogniterm.types import Phrase
 
 ROOM = "memory"
@@ -271,7 +271,7 @@ class MemoryDatabase(Database):
     def __init__(self, location: str | Path, user: str, *, heads: Path | None = None) -> None:
         place = location if is_postgres(location) else database_file(location)
         super().__init__(place, SCHEMA, user=user, heads=heads)
-        self._coming: list[Note] = []
+        self._coming: list[HeadNote] = []
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
@@ -293,7 +293,7 @@ class MemoryDatabase(Database):
                         note(replace(last, before=None), False)
 
     @contextmanager
-    def _noting(self) -> Iterator[Callable[[Note, bool], object]]:
+    def _noting(self) -> Iterator[Callable[[HeadNote, bool], object]]:
         """Return a function that notes in the head file where the ledger will be.
 
         It notes that before the commit, and after it that the ledger is there; without a head file
@@ -366,7 +366,7 @@ class MemoryDatabase(Database):
             seq, last = self._append(seq, last, fact_id, salt, digest)
         if (seq, last) != before:
             first = self._coming[0].before if self._coming else before
-            self._coming.append(Note("memory", self.user, seq, last, before=first))
+            self._coming.append(HeadNote("memory", self.user, seq, last, before=first))
 
     def accept_facts(self) -> None:
         """Begin the ledger again with all facts as they are: the user has looked at them."""

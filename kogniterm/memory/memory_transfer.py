@@ -1,9 +1,9 @@
-"""Export and import of memory as JSON Lines, and its copy to another database.
+"""Memory in archives: export and import, and its copy to another database.
 
-A file is a header, one typed record a line, and a closing hash. Export, import into an empty
-memory, export again: the same bytes. The file has its own ids. The source and pin that a
-file claims for a fact are passed on and not believed: imported facts are `imported`, never
-pinned, and never replace what the user said here.
+An archive has a section `memory`, and one for each fact, preference, lesson and note. Export,
+import into an empty memory, export again: the same bytes. The file has its own ids. The source and
+pin that a file claims for a fact are passed on and not believed: imported facts are `imported`,
+never pinned, and never replace what the user said here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
 from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.memory.update import Candidate, judge
 from kogniterm.memory.user_memory import Memory
+from kogniterm.storage.archive_file import (
+    LAST_TIME,
+    ArchiveLine,
+    checking,
+    read_archive,
+    require,
+    unusable,
+    write_archive,
+)
 from kogniterm.storage.drivers import DuplicateError
-from kogniterm.storage.line_files import closed, read_closed, value_problem
 from kogniterm.types import Phrase
-
-FORMAT = "kogniterm-memory"
-VERSION = 1
 
 _COPIED = (
     "text", "category", "slot", "keywords", "language", "confidence", "status", "created",
@@ -36,7 +41,6 @@ _COPIED = (
 _MAY_LACK = {"valid_to", "superseded_by", "seq", "exit_code"}
 _NUMBERS = {"id", "confidence", "created", "last_confirmed", "relevance_count", "valid_from",
             "updated", "seconds", "times", *_MAY_LACK}  # fmt: skip
-_MOST = 253_402_300_800
 _OF_LESSON = ("ok", "exit_code", "seconds", "created", "times")
 
 
@@ -47,37 +51,23 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
     """Return everything in this scope, as lines without line ends. No vectors, no hashes."""
     facts = memory.facts()
     numbers = {fact.id: number for number, fact in enumerate(facts, start=1)}
-    records = [_fact_record(fact, numbers, redact) for fact in facts]
-    preferences = memory.preferences.stored()
+    records = [("memory", {}), *(("fact", _fact_record(one, numbers, redact)) for one in facts)]
     records += [
-        {
-            "type": "preference",
-            "key": one.key,
-            "value": one.value,
-            "scope": _scope(one.project),
-            "source": one.source,
-            "updated": one.updated,
-        }
-        for one in preferences
+        (
+            "preference",
+            {
+                "key": one.key,
+                "value": one.value,
+                "scope": _scope(one.project),
+                "source": one.source,
+                "updated": one.updated,
+            },
+        )
+        for one in memory.preferences.stored()
     ]
-    lessons = memory.learnings.all()
-    records += [_lesson_record(one, number, redact) for number, one in enumerate(lessons, 1)]
-    records += _notes(memory, redact)
-    times = [fact.last_confirmed for fact in facts] + [one.updated for one in preferences]
-    times += [one.created for one in lessons]
-    header = {
-        "type": "header",
-        "format": FORMAT,
-        "version": VERSION,
-        "as_of": max(times, default=0.0),
-        "facts": len(facts),
-        "preferences": len(preferences),
-        "lessons": len(lessons),
-    }
-    lines = (
-        json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in (header, *records)
-    )
-    return list(closed(lines, _closing))
+    lessons = enumerate(memory.learnings.all(), 1)
+    records += [("lesson", _lesson_record(one, number, redact)) for number, one in lessons]
+    return list(write_archive([*records, *_notes(memory, redact)]))
 
 
 def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> dict[str, int]:
@@ -89,42 +79,29 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
 
     Raises `UsageError` for a file that is cut, changed, or of a newer format.
     """
-    _, records = read_closed(
-        (line for line in lines if line.strip()),
-        FORMAT,
-        VERSION,
-        _checked,
-        closing=_closing,
-        unusable=_unusable,
-    )
+    entries = read_archive(line for line in lines if line.strip())
+    if not any(one.section == "memory" for one in entries):
+        raise unusable(1, Phrase("it contains no memories"))
     try:
         with memory.sql.transaction():
-            report = _Import(memory).take(records)
+            report = _Import(memory).take(entries)
             if dry_run:
                 raise _DryRunError
     except _DryRunError:
         return report
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(
-            "The file cannot be imported: a record is invalid ({detail}).",
-            detail=value_problem(error),
-        ) from error
     memory.searcher.noticed()
     return report
 
 
-def _checked(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a record with its type. Raises `TypeError` for a value that its column cannot hold."""
-    for name, value in record.items() if record["type"] in ("fact", "preference", "lesson") else ():
+def _check(record: Mapping[str, Any]) -> None:
+    """Refuse a value that its column cannot hold."""
+    for name, value in record.items():
         if name in _NUMBERS:
-            least = -_MOST if name == "exit_code" else 0
-            fits = type(value) in (int, float) and least <= value < _MOST
-            fits = fits or (value is None and name in _MAY_LACK)
+            least = -LAST_TIME if name == "exit_code" else 0
+            fits = type(value) in (int, float) and least <= value < LAST_TIME
+            require(fits or (value is None and name in _MAY_LACK))
         else:
-            fits = isinstance(value, str | bool) or (value is None and name == "slot")
-        if not fits:
-            raise TypeError(name)
-    return record["type"], record
+            require(isinstance(value, str | bool) or (value is None and name == "slot"))
 
 
 class _DryRunError(Exception):
@@ -141,17 +118,21 @@ class _Import:
         self._ids: dict[int, int] = {}
         self._counts = dict.fromkeys((*_OF_FACTS, "preferences", "lessons"), 0)
 
-    def take(self, records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, int]:
+    def take(self, entries: Iterable[ArchiveLine]) -> dict[str, int]:
         links: list[tuple[Fact, int]] = []
-        for kind, record in records:
-            if kind == "preference":
-                self._preference(record)
-            elif kind == "lesson":
-                self._counts["lessons"] += self._memory.learnings.take_over(_lesson(record))
-            elif kind == "fact":
-                stored = self._fact(record)
-                if stored is not None and record.get("superseded_by"):
-                    links.append((stored, int(record["superseded_by"])))
+        for line, kind, record in entries:
+            if kind not in ("fact", "preference", "lesson"):
+                continue
+            with checking(line):
+                _check(record)
+                if kind == "preference":
+                    self._preference(record)
+                elif kind == "lesson":
+                    self._counts["lessons"] += self._memory.learnings.take_over(_lesson(record))
+                else:
+                    stored = self._fact(record)
+                    if stored is not None and record.get("superseded_by"):
+                        links.append((stored, int(record["superseded_by"])))
         for fact, successor in links:
             if successor in self._ids:
                 self._change(fact, "link", superseded_by=self._ids[successor])
@@ -244,7 +225,7 @@ def _fact_record(
     fact: Fact, numbers: Mapping[int, int], redact: Callable[[str], str]
 ) -> dict[str, Any]:
     source, _, pin = fact.claim.partition(" ") if fact.claim else (fact.source, "", "")
-    record: dict[str, Any] = {"type": "fact", "id": numbers[fact.id], "scope": _scope(fact.project)}
+    record: dict[str, Any] = {"id": numbers[fact.id], "scope": _scope(fact.project)}
     record.update((name, getattr(fact, name)) for name in _COPIED)
     record["text"] = redact(fact.text)
     record["keywords"] = redact(fact.keywords)
@@ -258,7 +239,7 @@ def _fact_record(
 
 
 def _lesson_record(lesson: Lesson, number: int, redact: Callable[[str], str]) -> dict[str, Any]:
-    record: dict[str, Any] = {"type": "lesson", "id": number}
+    record: dict[str, Any] = {"id": number}
     record.update((name, redact(getattr(lesson, name))) for name in EXPORTED)
     record.update((name, getattr(lesson, name)) for name in _OF_LESSON)
     record["session"] = lesson.session_id
@@ -273,35 +254,24 @@ def _lesson(record: Mapping[str, Any]) -> Lesson:
     return Lesson(id=0, session_id=str(record["session"]), **texts, **others)
 
 
-def _notes(memory: Memory, redact: Callable[[str], str]) -> list[dict[str, Any]]:
+def _notes(memory: Memory, redact: Callable[[str], str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the notes on sessions and the profile of the project, as records to read."""
     named = memory.sessions.recent(memory.clock.now())
-    found: list[dict[str, Any]] = []
+    found: list[tuple[str, dict[str, Any]]] = []
     for one in memory.sessions.all():
-        record: dict[str, Any] = {"type": "session_notes", "session": one.session_id}
-        record |= {"read_to": one.cursor, "last_used": one.last_used}
+        record: dict[str, Any] = {"session": one.session_id, "read_to": one.cursor}
+        record["last_used"] = one.last_used
         own = [mention for mention in named if mention.session_id == one.session_id]
         record["named"] = [
             {"kind": mention.kind, "name": redact(mention.name), "seen": mention.seen}
             for mention in own
         ]
-        found.append(record)
+        found.append(("session_notes", record))
     profile = memory.projects.load()
     if profile is not None:
-        found.append(
-            {"type": "project_profile", "profile": json.loads(redact(json.dumps(asdict(profile))))}
-        )
+        plain = json.loads(redact(json.dumps(asdict(profile))))
+        found.append(("project_profile", {"profile": plain}))
     return found
-
-
-def _closing(_lines: int, digest: str) -> dict[str, Any]:
-    return {"type": "end", "sha256": digest}
-
-
-def _unusable(number: int, detail: Phrase) -> UsageError:
-    return UsageError(
-        "The file is not a valid memory export (line {line}): {detail}.", line=number, detail=detail
-    )
 
 
 def _scope(project: str) -> str:

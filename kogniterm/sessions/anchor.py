@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import StorageError
-from kogniterm.storage.head_file import HeadFile, Heads, Known, Note
+from kogniterm.storage.head_file import HeadFile, HeadNote, Heads, Known
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Anchor:
 
     # --- what happens to a journal -------------------------------------------------------------
 
-    def opened(self, session_id: str) -> None:
+    def note_opened(self, session_id: str) -> None:
         """Note that a process opened the journal. Raises `StorageError`."""
         if self._file is None:
             return
@@ -94,21 +94,21 @@ class Anchor:
         notes = []
         changed = fault_of(self._database, session_id, heads, place.seq)
         if changed is not None:  # later notes must not hide it
-            notes.append(Note("odd", session_id, changed.seq))
+            notes.append(HeadNote("odd", session_id, changed.seq))
         if known is None or known.reached is None or known.reached.seq != place.seq:
             flush(self._database)  # what was found may not be on the disk yet
-        notes.append(Note("open", session_id, place.seq, place.hash, place.created))
+        notes.append(HeadNote("open", session_id, place.seq, place.hash, place.created))
         self._write(notes, durable=True)
 
-    def reached(self, session_id: str, seq: int, record_hash: str, *, ended: bool) -> None:
+    def note_record(self, session_id: str, seq: int, digest: str, *, ended: bool) -> None:
         """Note a record that is on the disk; with `ended` (a turn), wait for the disk here too."""
         if self._file is not None:
-            self._try_writing(lambda: [Note("end", session_id, seq, record_hash)], durable=ended)
+            self._try_writing(lambda: [HeadNote("end", session_id, seq, digest)], durable=ended)
 
-    def closed(self, session_id: str, *, on_disk: bool) -> None:
+    def note_closed(self, session_id: str, *, on_disk: bool) -> None:
         """Note that the journal was closed; `on_disk`: its last record waited for the disk."""
 
-        def note() -> list[Note]:
+        def note() -> list[HeadNote]:
             if not on_disk:
                 flush(self._database)
             return [_closed(self._database, session_id)]
@@ -116,32 +116,32 @@ class Anchor:
         if self._file is not None:
             self._try_writing(note)
 
-    def coming(self, session_id: str, seq: int, record_hash: str, created: float) -> None:
+    def announce_import(self, session_id: str, seq: int, record_hash: str, created: float) -> None:
         """Announce a whole journal in one transaction. Raises `StorageError`."""
-        self._write([Note("coming", session_id, seq, record_hash, created)], durable=True)
+        self._write([HeadNote("coming", session_id, seq, record_hash, created)], durable=True)
 
-    def leaving(self, session_ids: Iterable[str]) -> None:
+    def announce_removal(self, session_ids: Iterable[str]) -> None:
         """Announce that the user removes journals. Raises `StorageError`."""
         if self._file is None:
             return
         notes = []
         for session_id in session_ids:
-            place = _place(self._database, session_id)
-            notes.append(Note("gone", session_id, place.seq, place.hash, place.created, place.seq))
+            at = _place(self._database, session_id)
+            notes.append(HeadNote("gone", session_id, at.seq, at.hash, at.created, at.seq))
         self._write(notes, durable=True)
 
-    def left(self, session_ids: Iterable[str]) -> None:
+    def note_removed(self, session_ids: Iterable[str]) -> None:
         """Note that journals were removed, on the disk as well."""
-        self._try_writing(lambda: [Note("removed", one) for one in session_ids])
+        self._try_writing(lambda: [HeadNote("removed", one) for one in session_ids])
 
-    def _try_writing(self, notes: Callable[[], list[Note]], *, durable: bool = False) -> None:
+    def _try_writing(self, notes: Callable[[], list[HeadNote]], *, durable: bool = False) -> None:
         """Write notes; a failure is logged, and the next note makes up for it."""
         try:
             self._write(notes(), durable=durable)
         except StorageError:
             log.exception("the head file could not be written")
 
-    def _write(self, notes: list[Note], *, durable: bool) -> None:
+    def _write(self, notes: list[HeadNote], *, durable: bool) -> None:
         if self._file is None or not notes:
             return
         last = self._file.append(notes, durable=durable)
@@ -272,7 +272,7 @@ def end_missing(first: int, last: int) -> Phrase:
     )
 
 
-def _against(database: Database, session_id: str, reached: Note, count: int) -> Fault | None:
+def _against(database: Database, session_id: str, reached: HeadNote, count: int) -> Fault | None:
     if count < reached.seq:
         return Fault(count + 1, end_missing(count + 1, reached.seq), of_session=True)
     place = _place(database, session_id)
@@ -294,7 +294,7 @@ def _against(database: Database, session_id: str, reached: Note, count: int) -> 
     return None
 
 
-def missing(database: Database, heads: Heads | None) -> Mapping[str, int]:
+def missing_sessions(database: Database, heads: Heads | None) -> Mapping[str, int]:
     """Return the sessions that only the head file knows, with the number of their records.
 
     Those whose removal was announced are left out.
@@ -342,14 +342,14 @@ def _hash_at(database: Database, session_id: str, seq: int) -> str:
     return str(row[0]) if row else ""
 
 
-def _present(database: Database) -> Iterable[Note]:
+def _present(database: Database) -> Iterable[HeadNote]:
     for (session_id,) in database.execute("SELECT id FROM sessions ORDER BY id"):
         yield _closed(database, session_id)
 
 
-def _closed(database: Database, session_id: str) -> Note:
+def _closed(database: Database, session_id: str) -> HeadNote:
     place = _place(database, session_id)
-    return Note("closed", session_id, place.seq, place.hash, place.created)
+    return HeadNote("closed", session_id, place.seq, place.hash, place.created)
 
 
 def flush(database: Database) -> None:

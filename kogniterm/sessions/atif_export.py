@@ -35,7 +35,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.sessions.session_search import content_of, is_image
-from kogniterm.sessions.session_transfer import redacted
+from kogniterm.sessions.session_transfer import redact_in
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import UNUSABLE, NodeUpdate, Plan, Usage
 from kogniterm.types.turn_values import NOTE, RECIPE_NODE
@@ -76,7 +76,7 @@ def trajectory(
             "Session {session} has no turn yet, so there is nothing to export as ATIF.",
             session=info.id,
         )
-    document = redacted(export.document(info.title, info.folder), redact, _KEPT)
+    document = redact_in(export.document(info.title, info.folder), redact, _KEPT)
     encoder = json.JSONEncoder(indent=2, ensure_ascii=True)
     yield from encoder.iterencode(document)
     yield "\n"
@@ -490,7 +490,7 @@ def _calls(message: BaseMessage, redact: Redact) -> Iterator[Json]:
             "tool_call_id": str(call["id"]),
             "function_name": call["name"],
             # A model chose these keys: none of them says what its value is.
-            "arguments": redacted(call["args"], redact, frozenset()),
+            "arguments": redact_in(call["args"], redact, frozenset()),
         }
     for call in getattr(message, "invalid_tool_calls", ()):
         yield {

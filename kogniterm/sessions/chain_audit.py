@@ -13,10 +13,11 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
+from kogniterm.sessions.anchor import end_missing, fault_of, missing_sessions, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
 from kogniterm.sessions.history import PastAction, PastTurn, SessionHistory, notes
 from kogniterm.sessions.journal import codec
@@ -85,7 +86,7 @@ def verify_all(database: Database) -> StoreReport:
     heads = None if database.heads is None else database.heads.read()
     rows = database.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
     reports = [verify(database, session_id) for (session_id,) in rows]
-    lost = steady(database.heads, lambda heads: missing(database, heads), lambda found: not found)
+    lost = steady(database.heads, partial(missing_sessions, database), lambda found: not found)
     for session_id, count in lost.items():
         reason = Phrase("the whole session is missing (records: {count})", {"count": count})
         reports.append(ChainReport(session_id, 0, codec.GENESIS, 1, reason, of_session=True))
@@ -219,7 +220,7 @@ def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEntry:
+class ActionTrail:
     """The history of one action request.
 
     Times in seconds since the epoch; what is unknown or did not happen is None or empty. `agent` is
@@ -254,7 +255,7 @@ class AuditEntry:
     output_digest: str = ""
 
 
-def trail(database: Database, session_id: str) -> list[AuditEntry]:
+def trail(database: Database, session_id: str) -> list[ActionTrail]:
     """Return one entry for each action request, in the order of their first records.
 
     Damaged records are left out, but their columns still tell that a command started or ended.
@@ -269,9 +270,9 @@ def trail(database: Database, session_id: str) -> list[AuditEntry]:
     return [_entry(turn, action) for turn in turns for action in turn.actions.values()]
 
 
-def _entry(turn: PastTurn, action: PastAction) -> AuditEntry:
+def _entry(turn: PastTurn, action: PastAction) -> ActionTrail:
     request, decision, result = action.request, action.decision, action.result
-    entry = AuditEntry(
+    entry = ActionTrail(
         action.id,
         action.seq,
         turn.number,

@@ -1,12 +1,9 @@
-"""Sessions as JSON Lines: export and import, bug reports, forks, and copies to another database.
+"""Sessions in archives: export and import, bug reports, forks, and copies to another database.
 
-A file is a header line, one line for each record, and a closing line with the SHA-256 of all
-lines before it. Everything is in canonical JSON, so that exporting an imported session gives
-the same bytes.
-
-A bug report (version 1) is one file with all that is needed to replay a session: a header that
-says what wrote it, the session's export with every text redacted and its records in a new chain,
-the lines of named attachments (a model's recording), and the closing line.
+An export has a section `session` and one `record` for each record. Exporting an imported session
+gives the same bytes. A bug report is an export with every text redacted and its records in a new
+chain, with a section `about` that says what wrote it, and the lines of named attachments (a model's
+recording).
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -30,16 +27,19 @@ from kogniterm.sessions.journal.journal import load_state, refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
+from kogniterm.storage.archive_file import (
+    LAST_TIME,
+    checking,
+    read_archive,
+    require,
+    unusable,
+    write_archive,
+)
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
-from kogniterm.storage.line_files import closed, read_closed, value_problem
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
-FORMAT = "kogniterm.session"
-VERSION = 3
-"""2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
-_LAST_TIME = 253_402_300_800.0  # the end of the year 9999, as far as calendars go
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 
@@ -50,37 +50,25 @@ def export_lines(store: SessionStore, reference: str) -> Iterator[str]:
     """Yield the lines of a session's file, without line ends."""
     info = store.find(reference)
     ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
-    return _session_file(info, draft, stored_records(store.database, info.id))
+    return write_archive(_sections(info, draft, stored_records(store.database, info.id)))
 
 
-def _session_file(info: SessionInfo, draft: str, rows: Iterable[StoredRecord]) -> Iterator[str]:
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "id": info.id,
-        "created": info.created,
-        "parent": info.parent,
-        "parent_seq": info.parent_seq,
-        "draft": draft,
-    }
-    return closed(chain([codec.dumps(header)], map(_record_line, rows)), _closing)
-
-
-def _closing(lines: int, digest: str) -> dict[str, Any]:
-    return {"records": lines - 1, "sha256": digest}
-
-
-def _record_line(stored: StoredRecord) -> str:
-    """Return one record; a payload that is not canonical JSON (damaged) goes as text."""
-    line: dict[str, Any] = {name: getattr(stored, name) for name in _RECORD_FIELDS}
-    line = {name: value for name, value in line.items() if value is not None}
-    try:
-        payload = json.loads(stored.payload)
-    except ValueError:
-        payload = None
-    if payload is not None and codec.dumps(payload) == stored.payload:
-        return codec.dumps(line | {"payload": payload})
-    return codec.dumps(line | {"raw": stored.payload})
+def _sections(
+    info: SessionInfo, draft: str, rows: Iterable[StoredRecord]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    header = _Header(info.id, info.created, info.parent, info.parent_seq, draft)
+    yield "session", asdict(header)
+    for stored in rows:
+        fields: dict[str, Any] = {name: getattr(stored, name) for name in _RECORD_FIELDS}
+        fields = {name: value for name, value in fields.items() if value is not None}
+        try:
+            payload = json.loads(stored.payload)
+        except ValueError:
+            payload = None
+        if payload is not None and codec.dumps(payload) == stored.payload:
+            yield "record", fields | {"payload": payload}
+        else:  # damaged: it is no canonical JSON, and goes as text
+            yield "record", fields | {"raw": stored.payload}
 
 
 # --- import ----------------------------------------------------------------------------------
@@ -108,28 +96,29 @@ def read_session(lines: Iterable[str]) -> SessionFile:
     Raises `UsageError` for a file that is cut, changed, of a newer format or no such file, naming
     the line.
     """
-    given = list(lines)
-    if given and f'"format":"{REPORT_FORMAT}"' in given[0]:
-        given = report_session(given)
-    found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=unusable)
-    line, before = 1, 0
-    try:
-        header = codec.from_fields(_Header, found)
-        _require(0 <= header.created < _LAST_TIME and 0 <= (header.parent_seq or 0) < 2**31)
-        _require(storable(header.parent or "") == (header.parent or ""))
-        for row in rows:
-            line += 1
-            _require(before < row.seq < 2**31 and 0 <= row.time < _LAST_TIME)
-            before, texts = row.seq, (row.kind, row.salt, row.payload, row.request_id or "")
-            _require(all(storable(text) == text for text in (*texts, row.previous, row.hash)))
-    except TypeError as error:
-        raise unusable(line, value_problem(error)) from error
+    header: _Header | None = None
+    rows: list[StoredRecord] = []
+    for entry in read_archive(lines):
+        with checking(entry.line):
+            if entry.section == "session":
+                require(header is None)
+                header = codec.from_fields(_Header, entry.fields)
+                require(0 <= header.created < LAST_TIME)
+                require(0 <= (header.parent_seq or 0) < 2**31)
+                require(storable(header.parent or "") == (header.parent or ""))
+            elif entry.section == "record":
+                given = entry.fields
+                payload = given["raw"] if "raw" in given else codec.dumps(given["payload"])
+                fields = {name: given.get(name) for name in _RECORD_FIELDS}
+                row = codec.from_fields(StoredRecord, {**fields, "payload": payload})
+                require((rows[-1].seq if rows else 0) < row.seq < 2**31)
+                require(0 <= row.time < LAST_TIME)
+                texts = (row.kind, row.salt, row.payload, row.previous, row.hash)
+                require(all(storable(text) == text for text in (*texts, row.request_id or "")))
+                rows.append(row)
+    if header is None:
+        raise unusable(1, Phrase("it contains no session"))
     return SessionFile(header, rows)
-
-
-def _require(fits: bool) -> None:
-    if not fits:
-        raise TypeError
 
 
 def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
@@ -143,8 +132,7 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
     try:
         session_id = new_id() if as_new else SessionId(header.id)
     except UsageError as error:
-        why = Phrase("{problem} Import it with --as-new", {"problem": error.text})
-        raise unusable(1, why) from error
+        raise UsageError("{problem} Import it with --as-new.", problem=error.text) from error
     present = store.info(session_id)
     if present is not None:
         if list(stored_records(store.database, session_id))[: len(rows)] == rows:
@@ -166,7 +154,7 @@ def _written(
 ) -> SessionInfo:
     """Write a whole session, announced in the head file before and recorded in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
-    store.anchor.coming(session_id, last, last_hash, header.created)
+    store.anchor.announce_import(session_id, last, last_hash, header.created)
     with store.database.transaction(durable=True):
         if replacing:
             store.forget_rows([session_id])
@@ -178,24 +166,9 @@ def _written(
             insert(store.database, session_id, row)
         store.save_draft(session_id, header.draft)
         refresh_row(store.database, session_id)
-    store.anchor.closed(session_id, on_disk=True)
+    store.anchor.note_closed(session_id, on_disk=True)
     session_search.add_missing(store.database, session_id)
     return store.find(session_id)
-
-
-def _row(value: dict[str, Any]) -> StoredRecord:
-    payload = value["raw"] if "raw" in value else codec.dumps(value["payload"])
-    fields = {name: value.get(name) for name in _RECORD_FIELDS}
-    return codec.from_fields(StoredRecord, {**fields, "payload": payload})
-
-
-def unusable(number: int, detail: Phrase) -> UsageError:
-    """Return the error that a line of an export cannot be used."""
-    return UsageError(
-        "The file is not a valid session export (line {line}): {detail}.",
-        line=number,
-        detail=detail,
-    )
 
 
 # --- fork ------------------------------------------------------------------------------------
@@ -305,9 +278,6 @@ def differences(source: SessionStore, target: SessionStore) -> list[str]:
 
 # --- bug reports -----------------------------------------------------------------------------
 
-REPORT_FORMAT = "kogniterm.report"
-REPORT_VERSION = 1
-_SESSION = "session"
 _KEPT = frozenset({
     "by", "call_id", "ended", "effect", "id", "kind", "label", "mode", "node", "plan_mode",
     "request_id", "status", "stop", "tool", "tool_call_id", "type",
@@ -327,21 +297,13 @@ def report_lines(
     """Yield the lines of the file. `redact` gets every text of a user, model or program."""
     info = store.find(reference)
     rows = _rechained(stored_records(store.database, info.id), redact)
-    parts: dict[str, Iterable[str]] = {_SESSION: _session_file(info, "", rows)}
-    for name, lines in (attachments or {}).items():
-        parts[name] = map(redact, lines)
-    told = {name: redact(item) for name, item in about.items()}
-    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": told}
-    tagged = (
-        codec.dumps({"part": name, "line": line.rstrip("\n")})
-        for name, lines in parts.items()
+    about = {name: redact(item) for name, item in about.items()}
+    attached = (
+        (name, {"line": redact(line.rstrip("\n"))})
+        for name, lines in (attachments or {}).items()
         for line in lines
     )
-    return closed(chain([codec.dumps(header)], tagged), _report_end)
-
-
-def _report_end(lines: int, digest: str) -> dict[str, Any]:
-    return {"lines": lines, "sha256": digest}
+    return write_archive(chain([("about", about)], _sections(info, "", rows), attached))
 
 
 def _rechained(
@@ -354,13 +316,13 @@ def _rechained(
             plain = json.loads(row.payload)
         except ValueError:
             continue
-        payload = codec.dumps(redacted(plain, redact, _KEPT))
+        payload = codec.dumps(redact_in(plain, redact, _KEPT))
         new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
         seq, last = new.seq, new.hash
         yield new
 
 
-def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key: str = "") -> Any:
+def redact_in(value: Any, redact: Callable[[str], str], kept: frozenset[str], key: str = "") -> Any:
     """Return JSON values with every text redacted; single words under the keys `kept` stay."""
     if is_image(value):
         # An image may show secrets that no rule can find.
@@ -370,29 +332,16 @@ def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key
     if isinstance(value, dict):
         # Only the names of files are keys that a user, model or program chose.
         return {
-            redact(name) if "/" in name else name: redacted(item, redact, kept, name)
+            redact(name) if "/" in name else name: redact_in(item, redact, kept, name)
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [redacted(item, redact, kept, key) for item in value]
+        return [redact_in(item, redact, kept, key) for item in value]
     return value
 
 
-def report_session(lines: Iterable[str]) -> list[str]:
-    """Return the session of a bug report, as the lines of an export. Raises `UsageError`."""
-    _header, tagged = read_closed(
-        lines,
-        REPORT_FORMAT,
-        REPORT_VERSION,
-        lambda value: (value["part"], str(value["line"])),
-        closing=_report_end,
-        unusable=unusable,
-    )
-    return [line for part, line in tagged if part == _SESSION]
-
-
 @contextmanager
-def replaced(path: Path) -> Iterator[TextIO]:
+def replace_text(path: Path) -> Iterator[TextIO]:
     """Write a text file whole or not at all: to a temporary file first, synced, then renamed.
 
     A new file is private to the user (0600). Half characters, which names of files may hold, are

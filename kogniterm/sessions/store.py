@@ -158,7 +158,7 @@ class SessionStore:
         with ExitStack() as on_failure:
             on_failure.callback(lease.release)
             state, damaged = load()
-            self.anchor.opened(session_id)
+            self.anchor.note_opened(session_id)
             on_failure.pop_all()
         return SessionJournal(
             self.database,
@@ -320,12 +320,12 @@ class SessionStore:
         with ExitStack() as on_exit:
             on_exit.callback(self._lease([*found]).release)
             folders = [folder for one in found for folder in self._folders(one)]
-            self.anchor.leaving(found)
+            self.anchor.announce_removal(found)
             with self.database.transaction(durable=True):
                 for one in found:
                     note_removal(self.database, one, now=self.now())
                 self.forget_rows([*found])
-            self.anchor.left(found)
+            self.anchor.note_removed(found)
         for folder in folders:
             with storage_errors(folder), suppress(FileNotFoundError):
                 rmtree(folder)

@@ -42,7 +42,7 @@ was found changed when it was opened; and for memory, that its ledger will reach
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class HeadNote:
     """One line to write about the journal `id`, or about the memory of the user `id`.
 
     For memory, `before` is the entry at which its ledger still may be.
@@ -61,7 +61,7 @@ class Note:
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
     @classmethod
-    def of(cls, line: Mapping[str, Any]) -> Note:
+    def of(cls, line: Mapping[str, Any]) -> HeadNote:
         """Return the note that a line holds. Raises `KeyError` or `ValueError`."""
         return cls(
             line["what"],
@@ -82,21 +82,21 @@ class Known:
     place where it was found changed.
     """
 
-    reached: Note | None = None
-    announced: Note | None = None
-    odd: Note | None = None
+    reached: HeadNote | None = None
+    announced: HeadNote | None = None
+    odd: HeadNote | None = None
 
-    def after(self, note: Note) -> Known:
+    def after(self, note: HeadNote) -> Known:
         """Return what is known after one more line."""
         if note.what in ("coming", "gone"):
             return Known(self.reached, note, self.odd)
         if note.what == "odd":
             return Known(self.reached, self.announced, note)
         if note.created is None and self.reached is not None:
-            note = Note(note.what, note.id, note.seq, note.hash, self.reached.created)
+            note = HeadNote(note.what, note.id, note.seq, note.hash, self.reached.created)
         return Known(note, None, self.odd)
 
-    def notes(self) -> Iterator[Note]:
+    def notes(self) -> Iterator[HeadNote]:
         """Yield the notes that say the same."""
         for note in (self.reached, self.announced, self.odd):
             if note is not None:
@@ -114,7 +114,7 @@ class Heads:
     id: str
     last: int
     sessions: Mapping[str, Known] = field(default_factory=dict)
-    memory: Mapping[str, Note] = field(default_factory=dict)
+    memory: Mapping[str, HeadNote] = field(default_factory=dict)
     gone: int = 0
     broken: int | None = None
 
@@ -139,7 +139,7 @@ class HeadFile:
                 return None
         return _folded(content)
 
-    def begin(self, notes: Sequence[Note], *, replacing: bool = False) -> Heads:
+    def begin(self, notes: Sequence[HeadNote], *, replacing: bool = False) -> Heads:
         """Make the file with a new identity, whole or not at all.
 
         One that is there already is left as it is, unless it is to be replaced.
@@ -163,7 +163,7 @@ class HeadFile:
             raise FileNotFoundError(self.path)
         return found
 
-    def append(self, notes: Sequence[Note], *, durable: bool) -> int:
+    def append(self, notes: Sequence[HeadNote], *, durable: bool) -> int:
         """Write lines and return the number of the last; `durable` waits for the disk.
 
         Raises `StorageError`, also when the file is not there: a head file that was removed is not
@@ -173,7 +173,7 @@ class HeadFile:
             return self._append(descriptor, notes, durable=durable)
 
     @contextmanager
-    def held(self) -> Iterator[Callable[[Note, bool], int]]:
+    def held(self) -> Iterator[Callable[[HeadNote, bool], int]]:
         """Yield a function that writes one line, and waits for the disk if told to.
 
         Others wait meanwhile.
@@ -184,13 +184,13 @@ class HeadFile:
             with storage_errors(self.path):
                 descriptor = stack.enter_context(self._locked())
 
-            def write(note: Note, durable: bool) -> int:
+            def write(note: HeadNote, durable: bool) -> int:
                 with storage_errors(self.path):
                     return self._append(descriptor, [note], durable=durable)
 
             yield write
 
-    def _append(self, descriptor: int, notes: Sequence[Note], *, durable: bool) -> int:
+    def _append(self, descriptor: int, notes: Sequence[HeadNote], *, durable: bool) -> int:
         data, last = _lines(notes, _tail(descriptor))
         write_all(descriptor, data)
         if durable:
@@ -277,7 +277,7 @@ def of_server(folder: Path | None, address: str) -> HeadFile | None:
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _lines(notes: Sequence[Note], last: int) -> tuple[bytes, int]:
+def _lines(notes: Sequence[HeadNote], last: int) -> tuple[bytes, int]:
     parts = []
     for note in notes:
         part, last = _line(note.plain(), last)
@@ -329,7 +329,7 @@ def _folded(content: bytes) -> Heads:
     """Return the content of a head file; a last line without its end was never written."""
     identity, gone, last, broken = "", 0, 0, None
     sessions: dict[str, Known] = {}
-    memory: dict[str, Note] = {}
+    memory: dict[str, HeadNote] = {}
     for line in content.splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break
@@ -341,7 +341,7 @@ def _folded(content: bytes) -> Heads:
             elif not last or number != last + 1:
                 raise ValueError("a line is missing")
             else:
-                gone += _take(Note.of(fields), sessions, memory)
+                gone += _take(HeadNote.of(fields), sessions, memory)
         except (ValueError, KeyError, TypeError, AttributeError):
             broken = last + 1
             break
@@ -350,7 +350,7 @@ def _folded(content: bytes) -> Heads:
     return Heads(identity, last, sessions, memory, gone, broken)
 
 
-def _take(note: Note, sessions: dict[str, Known], memory: dict[str, Note]) -> bool:
+def _take(note: HeadNote, sessions: dict[str, Known], memory: dict[str, HeadNote]) -> bool:
     """Add one note; returns whether a session was removed."""
     if note.what == "memory":
         memory[note.id] = note

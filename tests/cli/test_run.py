@@ -14,7 +14,7 @@ import pytest
 
 from kogniterm.host.identity import account_name
 from kogniterm.host.processes import process_state
-from kogniterm.sessions.session_transfer import replaced
+from kogniterm.sessions.session_transfer import replace_text
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
@@ -355,7 +355,7 @@ def test_what_the_encoding_has_not_does_not_cost_the_answer(shell: Shell) -> Non
 
 
 def test_half_a_character_in_a_name_does_not_cost_the_file(tmp_path: Path) -> None:
-    with replaced(tmp_path / "out.md") as file:
+    with replace_text(tmp_path / "out.md") as file:
         file.write(os.fsdecode(b"caf\xe9"))
     assert (tmp_path / "out.md").read_text() == "caf\\udce9"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.memory_transfer import export_lines, import_lines
-from kogniterm.storage.line_files import closed
+from kogniterm.storage.archive_file import read_archive, write_archive
 from tests.memory.conftest import HandClock, OpenMemory
 from tests.memory.test_memory_transfer import fill
 
@@ -31,17 +30,14 @@ def test_no_value_of_a_record_breaks_the_memory(
     ana, ben = open_here("ana"), open_here("ben")
     fill(ana, clock)
     ana.learnings.record("list all", "ls -l", ok=True, session_id="s1")
-    header, *records = (json.loads(line) for line in export_lines(ana)[:-1])
-    record = next(one for one in records if one["type"] == kind)
-    fields = [name for name in record if name != "type"]
+    found = {one.section: one.fields for one in read_archive(export_lines(ana))}
+    record = found[kind]
+    fields = [name for name in record if name != "section"]
     for number, (field, value) in enumerate((f, v) for f in fields for v in VALUES):
         own = number if kind == "preference" else f"tea {number}"
         changed = {**record, OWN_TEXT[kind]: own, field: value}
-        lines = map(json.dumps, (header, changed))
         with suppress(KognitermError):
-            import_lines(
-                ben, closed(lines, lambda _count, digest: {"type": "end", "sha256": digest})
-            )
+            import_lines(ben, write_archive([("memory", {}), (kind, changed)]))
         # What was taken is of use: it is listed, found and exported.
         ben.search("tea", 3)
         assert ben.learnings.all() is not None

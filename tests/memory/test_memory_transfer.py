@@ -18,6 +18,7 @@ from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.project.project_scan import scan
 from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate
+from kogniterm.storage.archive_file import read_archive, write_archive
 from kogniterm.text.redact import redact
 from tests.memory.conftest import HandClock, OpenMemory
 
@@ -110,13 +111,14 @@ def test_secrets_are_masked_on_the_way_out_and_in(open_here: OpenMemory) -> None
     [
         lambda lines: lines[:-1],
         lambda lines: lines[1:],
-        lambda lines: [lines[0], lines[1].replace("tea", "gin"), *lines[2:]],
+        lambda lines: [*lines[:2], lines[2].replace("tea", "gin"), *lines[3:]],
         lambda lines: ["not json", *lines[1:]],
         lambda lines: ["[1]", *lines[1:]],
         lambda lines: [],
         lambda lines: sealed([json.dumps({**json.loads(lines[0]), "version": 99})]),
-        lambda lines: sealed([lines[0], json.dumps({**json.loads(lines[1]), "category": "x"})]),
-        lambda lines: sealed([lines[0], json.dumps({"type": "fact", "id": 1})]),
+        lambda lines: sealed([*lines[:2], json.dumps({**json.loads(lines[2]), "category": "x"})]),
+        lambda lines: sealed([*lines[:2], json.dumps({"section": "fact", "id": 1})]),
+        lambda lines: sealed(lines[:1]),
     ],
 )
 def test_a_damaged_file_is_refused_whole(memory: Memory, damage: object) -> None:
@@ -130,7 +132,7 @@ def test_a_damaged_file_is_refused_whole(memory: Memory, damage: object) -> None
 
 def sealed(lines: list[str]) -> list[str]:
     digest = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
-    return [*lines, json.dumps({"type": "end", "sha256": digest})]
+    return [*lines, json.dumps({"lines": len(lines), "sha256": digest})]
 
 
 @settings(
@@ -201,7 +203,7 @@ def test_an_export_has_lessons_notes_and_the_profile_of_the_project(
     ana.sessions.mention("s1", [Mention("server", "heron")], clock.now())
     (tmp_path / "shop.py").write_text("print()\n")
     ana.projects.save(scan(tmp_path, clock))
-    kinds = {one["type"]: one for one in map(json.loads, export_lines(ana))}
+    kinds = {one.section: one.fields for one in read_archive(export_lines(ana))}
     assert kinds["session_notes"]["read_to"] == 7
     assert kinds["session_notes"]["named"][0]["name"] == "heron"
     assert "python" in json.dumps(kinds["project_profile"]).lower()
@@ -215,6 +217,5 @@ def test_a_forgotten_lesson_does_not_come_back_with_a_file(open_here: OpenMemory
     ana.forgetter.carry_out(ana.forgetter.requested("l1"))
     assert import_lines(ana, exported)["lessons"] == 0
     assert ana.learnings.all() == []
-    bad = [json.dumps({"type": "lesson", "id": 1})]
-    with pytest.raises(UsageError, match="invalid"):
-        import_lines(ana, sealed([exported[0], *bad]))
+    with pytest.raises(UsageError, match="line 3"):
+        import_lines(ana, write_archive([("memory", {}), ("lesson", {"id": 1})]))

@@ -121,8 +121,8 @@ async def test_a_compaction_has_its_recorded_summary(make_flow: MakeFlow) -> Non
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not a valid session export"),
-        ("not json", "not a valid session export"),
+        ("", "not a valid export"),
+        ("not json", "not a valid export"),
         ('{"format":"kogniterm.session","version":99}', "newer"),
         (
             json.dumps({"version": 1, "model": {"name": "m"}}),

@@ -17,7 +17,7 @@ from kogniterm.sessions.journal.journal import armed
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from kogniterm.storage.head_file import FOLD_AT, HeadFile, Note, beside
+from kogniterm.storage.head_file import FOLD_AT, HeadFile, HeadNote, beside
 from tests.support.conversation import command_turn, write
 
 KILLED = """
@@ -139,7 +139,7 @@ def test_it_is_folded_when_it_has_grown_and_still_knows_all(tmp_path: Path) -> N
         file = HeadFile(beside(path))
         seen, last = 0, sessions[0].state
         for _ in range(3 * FOLD_AT // 1000):
-            note = Note("end", last.session_id, last.seq, last.hash)
+            note = HeadNote("end", last.session_id, last.seq, last.hash)
             file.append([note] * 5, durable=False)
             seen = max(seen, beside(path).stat().st_size)
         assert seen < 2 * FOLD_AT
@@ -195,7 +195,7 @@ def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
         note = HeadFile(beside(path)).read()
         assert note is not None
         now = note.memory["ana"]
-        coming = Note("memory", "ana", now.seq + 1, "0" * 64, before=(now.seq, now.hash))
+        coming = HeadNote("memory", "ana", now.seq + 1, "0" * 64, before=(now.seq, now.hash))
         HeadFile(beside(path)).append([coming], durable=True)
         assert memory.sql.verify_facts().faults == ()
         memory.add("the harbour opens at eight")

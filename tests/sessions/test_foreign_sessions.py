@@ -140,7 +140,7 @@ def test_what_cannot_be_closed_is_not_imported(store: SessionStore, tmp_path: Pa
     update = NodeUpdate("decide_action", (AIMessage("", tool_calls=[CALL]),), pending=(request,))
     twice = [*command_turn(1), OPEN[0], NodeRan(replace(update, pending=(REQUEST,)))]
     for number, bodies in enumerate(([OPEN[0], NodeRan(update)], twice)):
-        with pytest.raises(UsageError, match="not a valid session export"):
+        with pytest.raises(UsageError, match="not a valid export"):
             import_session(store, foreign_export(f"s{number}", bodies), folder=str(tmp_path))
     assert store.sessions() == []
 
@@ -183,7 +183,7 @@ BAD_VALUES += [
 def test_a_value_of_another_kind_or_size_is_refused(
     store: SessionStore, change: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match="not a valid session export"):
+    with pytest.raises(UsageError, match="not a valid export"):
         import_lines(store, foreign_export("evil", [TURN], **change))
     assert store.sessions() == []
 

@@ -98,9 +98,9 @@ def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
         )
     )
     assert "hunter2" not in "".join(lines)
-    header, *tagged = map(json.loads, lines[:-1])
-    assert header["about"] == {"kogniterm": "1.0"}
-    attached = [one["line"] for one in tagged if one["part"] == "recording"]
+    about, *others = map(json.loads, lines[1:-1])
+    assert about == {"section": "about", "kogniterm": "1.0"}
+    attached = [one["line"] for one in others if one["section"] == "recording"]
     assert attached == ['{"reply":"[secret:1]"}', "{}"]
     other = SessionStore(Database(tmp_path / "b.db", SESSIONS), version="1.0")
     info = import_lines(other, (line + "\n" for line in lines))

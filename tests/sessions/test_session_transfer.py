@@ -26,6 +26,7 @@ from kogniterm.sessions.session_transfer import (
     import_lines,
 )
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.archive_file import write_archive
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Plan, PlanStep
 from kogniterm.ui.locale import translate
@@ -85,6 +86,18 @@ def test_every_kind_of_record_crosses_byte_for_byte(
     other.close()
 
 
+def test_an_imported_session_is_exported_with_the_same_bytes(
+    store: SessionStore, other: SessionStore, session: str
+) -> None:
+    lines = list(export_lines(store, session))
+    import_lines(other, lines)
+    assert list(export_lines(other, session)) == lines
+    other.delete([session])
+    import_lines(other, lines)
+    assert list(export_lines(other, session)) == lines
+    other.close()
+
+
 def test_importing_again_changes_nothing(store: SessionStore, session: str) -> None:
     lines = list(export_lines(store, session))
     assert import_lines(store, lines).id == session
@@ -110,11 +123,12 @@ def test_another_session_with_the_same_id_is_not_overwritten(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda lines: list(write_archive([("memory", {})])), "contains no session"),
         (lambda lines: lines[:-1], "ends too early"),
         (lambda lines: [], "ends too early"),
         (lambda lines: lines[:3] + lines[4:], "checksum"),
-        (lambda lines: [*lines, "{}"], "line 31.*after the end"),
-        (lambda lines: [lines[0].replace('"version":3', '"version":9'), *lines[1:]], "newer"),
+        (lambda lines: [*lines, "{}"], "line 32.*after the end"),
+        (lambda lines: [lines[0].replace('"version":1', '"version":9'), *lines[1:]], "newer"),
         (lambda lines: ['{"format":"zip"}', *lines[1:]], "the format is zip"),
         (lambda lines: ["not json", *lines[1:]], "line 1"),
         (lambda lines: [lines[0], "[]", *lines[1:]], "line 2"),
@@ -235,8 +249,10 @@ def test_a_plan_is_shown_whole_once_and_then_what_changed(store: SessionStore) -
 
 def test_every_line_is_json_on_its_own(store: SessionStore, session: str) -> None:
     lines = [json.loads(line) for line in export_lines(store, session)]
-    assert lines[0]["format"] == "kogniterm.session"
-    assert [line["seq"] for line in lines[1:-1]] == list(range(1, lines[-1]["records"] + 1))
+    assert lines[0] == {"format": "kogniterm.archive", "version": 1}
+    assert (lines[1]["section"], lines[1]["id"]) == ("session", session)
+    assert {line["section"] for line in lines[2:-1]} == {"record"}
+    assert [line["seq"] for line in lines[2:-1]] == list(range(1, lines[-1]["lines"] - 1))
 
 
 def test_why_a_file_is_unusable_is_told_in_the_language_in_use(other: SessionStore) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.storage.line_files import closed
+from kogniterm.storage.archive_file import write_archive
 
-HEADER = {"format": "kogniterm.session", "version": 3, "created": 1.0, "draft": "",
-          "parent": None, "parent_seq": None}  # fmt: skip
+HEADER = {"created": 1.0, "draft": "", "parent": None, "parent_seq": None}
 _FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "request_id")
 
 
@@ -42,10 +41,10 @@ def foreign_export(
                 last.hash if last else "", request_id=getattr(body, "request_id", None),
             )
         )  # fmt: skip
-    lines = [codec.dumps({**HEADER, "id": session_id, **(header or {})})]
+    sections = [("session", {**HEADER, "id": session_id, **(header or {})})]
     for number, row in enumerate(rows, 1):
         told = {name: getattr(row, name) for name in _FIELDS}
         told = {name: value for name, value in told.items() if value is not None}
         told["payload"] = json.loads(row.payload)
-        lines.append(codec.dumps(told | dict(line or {}) if number == len(rows) else told))
-    return list(closed(lines, lambda count, digest: {"records": count - 1, "sha256": digest}))
+        sections.append(("record", told | dict(line or {}) if number == len(rows) else told))
+    return list(write_archive(sections))

@@ -33,7 +33,7 @@ from kogniterm.ui.words.approval_words import (
 if TYPE_CHECKING:
     from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.runtime.operations.stored_data import Proof
-    from kogniterm.sessions.chain_audit import AuditEntry, ChainReport
+    from kogniterm.sessions.chain_audit import ActionTrail, ChainReport
     from kogniterm.sessions.store import SessionStore
 
 
@@ -175,7 +175,7 @@ def _show(store: SessionStore, call: CallOptions, session: str) -> Report:
     )
 
 
-def _plain(entry: AuditEntry) -> dict[str, object]:
+def _plain(entry: ActionTrail) -> dict[str, object]:
     plain = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
     return plain | {
         "time": iso(entry.time),
@@ -187,7 +187,7 @@ def _plain(entry: AuditEntry) -> dict[str, object]:
     }
 
 
-def _story(entry: AuditEntry) -> list[str]:
+def _story(entry: ActionTrail) -> list[str]:
     """Return a few lines to read from top to bottom."""
     from kogniterm.text.visible import render
     from kogniterm.ui.words.tool_words import tool_label

@@ -139,13 +139,13 @@ def _report(store: SessionStore, call: CallOptions, session: str, to: str | None
 
 def _write(to: str | None, parts: Iterable[str], kind: Kind) -> Report:
     """Write a new file for the user, or to standard output."""
-    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.sessions.session_transfer import replace_text
 
     if to is None or to == "-":
         sys.stdout.writelines(parts)
         return Report(printed=True)
     target = file_to_write(to)
-    with replaced(target) as file:
+    with replace_text(target) as file:
         file.writelines(parts)
     note_written(target, kind)
     return Report(printed=True)

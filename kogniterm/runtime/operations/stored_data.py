@@ -94,8 +94,8 @@ def import_session(
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.sessions.fold import Note
     from kogniterm.sessions.records import TurnEnded
-    from kogniterm.sessions.session_transfer import import_lines, unusable
-    from kogniterm.storage.line_files import value_problem
+    from kogniterm.sessions.session_transfer import import_lines
+    from kogniterm.storage.archive_file import unusable, value_problem
     from kogniterm.text.redact import Redactor
 
     known = {one.id for one in store.sessions(limit=1_000_000)}

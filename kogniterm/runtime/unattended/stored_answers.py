@@ -69,7 +69,7 @@ def signed_answer(note: Mapping[str, object], key: Path) -> StoredAnswer | None:
     return None
 
 
-class Waiting(NamedTuple):
+class WaitingSession(NamedTuple):
     """A session that waits for an answer, its question, and since when."""
 
     session: SessionInfo
@@ -77,7 +77,7 @@ class Waiting(NamedTuple):
     since: float
 
 
-def waiting_questions(store: SessionStore, key: Path) -> tuple[Waiting, ...]:
+def waiting_questions(store: SessionStore, key: Path) -> tuple[WaitingSession, ...]:
     """Return the questions that wait on all machines, the longest waiting one first."""
     rows = store.database.execute(
         "SELECT session_id, max(time) FROM records WHERE kind = ? AND payload LIKE ? "
@@ -86,7 +86,7 @@ def waiting_questions(store: SessionStore, key: Path) -> tuple[Waiting, ...]:
     )
     found = ((store.info(session_id), since) for session_id, since in rows)
     return tuple(
-        Waiting(info, question, since)
+        WaitingSession(info, question, since)
         for info, since in found
         if info is not None and (question := open_question(store, info.id, key)) is not None
     )

@@ -284,7 +284,7 @@ class SessionJournal(Journal):
         else:
             self._late.clear()
             ended = isinstance(body, TurnEnded)
-            self._anchor.reached(self._session_id, row.seq, row.hash, ended=ended)
+            self._anchor.note_record(self._session_id, row.seq, row.hash, ended=ended)
         self._fault(f"after-{kind}")
         if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
             self._index()
@@ -359,7 +359,7 @@ class SessionJournal(Journal):
                 self._spool.remove()
         if self._lease is not None:
             self._index()
-            self._anchor.closed(self._session_id, on_disk=self._on_disk)
+            self._anchor.note_closed(self._session_id, on_disk=self._on_disk)
             with suppress(StorageError):  # the lease of an ended process expires by itself
                 self._lease.release()
             self._lease = None

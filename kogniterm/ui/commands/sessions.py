@@ -191,12 +191,12 @@ def _log_tail(file: Path) -> Iterator[str]:
 
 def _write_new(path: Path, parts: Iterable[str]) -> Path:
     """Write a file that does not exist yet, for the user alone."""
-    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.sessions.session_transfer import replace_text
 
     if path.exists():
         raise UsageError("{path} already exists; specify another name.", path=path)
     if not path.parent.is_dir():
         raise UsageError("The folder {folder} does not exist.", folder=path.parent)
-    with replaced(path) as file:
+    with replace_text(path) as file:
         file.writelines(parts)
     return path

@@ -29,7 +29,7 @@ from kogniterm.ui.questions.question import Asker, ask_what_to_do
 from kogniterm.ui.words.approval_words import effect_text, kind_text
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.unattended.stored_answers import Waiting
+    from kogniterm.runtime.unattended.stored_answers import WaitingSession
 
 _LINES = 12
 
@@ -83,7 +83,7 @@ def question_head(session_id: str, title: str, question: ParkedQuestion) -> Text
     return Text.assemble((session_id, "accent"), (told, "heading"), (f"  {question.host}", "muted"))
 
 
-def inbox_rows(found: Sequence[Waiting], answer: str) -> list[RenderableType]:
+def inbox_rows(found: Sequence[WaitingSession], answer: str) -> list[RenderableType]:
     """Return the waiting questions, each with what is needed to decide whether to look closer.
 
     `answer` is the command that answers one, without its ID.
@@ -91,7 +91,7 @@ def inbox_rows(found: Sequence[Waiting], answer: str) -> list[RenderableType]:
     return [part for one in found for part in _row(one, answer)]
 
 
-def _row(one: Waiting, answer: str) -> list[RenderableType]:
+def _row(one: WaitingSession, answer: str) -> list[RenderableType]:
     question = one.question
     head = Text(one_line(one.session.title or one.session.id), "heading")
     line = Text.assemble((one.session.id, "accent"), "  ", head)

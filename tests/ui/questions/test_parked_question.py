@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.runtime.unattended.stored_answers import Waiting
+from kogniterm.runtime.unattended.stored_answers import WaitingSession
 from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
@@ -27,7 +27,7 @@ def test_the_head_names_the_session_and_the_machine(title: str, shown: str) -> N
 
 def test_the_inbox_shows_each_question_on_lines_of_its_own() -> None:
     info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
-    rows = inbox_rows([Waiting(info, QUESTION, 0.0)], "kogniterm queue answer")
+    rows = inbox_rows([WaitingSession(info, QUESTION, 0.0)], "kogniterm queue answer")
     shown = "\n".join(PLAIN.paint(row, 80).rstrip() for row in rows)
     assert "s1" in shown
     assert "build-1" in shown
@@ -42,5 +42,5 @@ def test_a_command_of_unknown_outcome_is_shown_whole() -> None:
         "d" * 64, "unknown", command[:200], "build-1", "/w", about={"command": command}
     )
     info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
-    rows = inbox_rows([Waiting(info, question, 0.0)], "kogniterm queue answer")
+    rows = inbox_rows([WaitingSession(info, question, 0.0)], "kogniterm queue answer")
     assert "rm -rf end" in "".join(PLAIN.paint(row, 400) for row in rows)

@@ -32,7 +32,7 @@ from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Queue, WorkerQueue
-    from kogniterm.runtime.unattended.stored_answers import Waiting
+    from kogniterm.runtime.unattended.stored_answers import WaitingSession
     from kogniterm.sessions.store import SessionInfo
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
     from kogniterm.types.queue_values import QueuedTask, TaskState
@@ -60,7 +60,7 @@ def _inbox(call: CallOptions) -> Report:
     return Report([_waiting_json(one) for one in found], notes=notes)
 
 
-def _waiting_json(one: Waiting) -> dict[str, object]:
+def _waiting_json(one: WaitingSession) -> dict[str, object]:
     from kogniterm.cli.json_output import plain
 
     question = one.question
@@ -111,12 +111,12 @@ def _answer(call: CallOptions, session: str, answer: list[str], digest: str | No
 
 def _key(_call: CallOptions, direction: str, file: str) -> Report:
     from kogniterm.runtime.operations.stored_data import read_lines
-    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.sessions.session_transfer import replace_text
     from kogniterm.storage.user_key import exported, take_over
 
     key = paths_in_use().queue_key
     if direction == "export":
-        with replaced(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
+        with replace_text(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
             target.write(f"{exported(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(file)))
