@@ -117,8 +117,11 @@ def session_agents(
         found[file.name] = file
         texts[file.name], lacking = preloaded(file.skills)
         values = {"name": file.name, "file": file.source}
-        lacks = "Sub-agent {name} ({file}) begins without a skill: {why}"
-        notices += (*file.notices, *(Phrase(lacks, {**values, "why": why}) for why in lacking))
+        notices += file.notices
+        for why in lacking:
+            said = {**values, "why": why}
+            lacks = Phrase("Sub-agent {name} ({file}) begins without a skill: {why}", said)
+            notices.append(lacks)
     named = {
         name: NamedAgent(
             name,

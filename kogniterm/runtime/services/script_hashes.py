@@ -98,7 +98,10 @@ def _file_state(path: str, left: int) -> tuple[str, int]:
     except (FileNotFoundError, NotADirectoryError):
         return ABSENT, 0
     except (OSError, ValueError):
-        return _unread(path), 0
+        try:  # as programs often have no permission to be read
+            return _identity(Path(path).stat()), 0
+        except (OSError, ValueError):
+            return "unreadable", 0
     try:
         info = os.fstat(opened)
         if stat.S_ISDIR(info.st_mode):
@@ -111,14 +114,6 @@ def _file_state(path: str, left: int) -> tuple[str, int]:
         return "unreadable", 0
     finally:
         os.close(opened)
-
-
-def _unread(path: str) -> str:
-    """Return the state of a file without read permission, as programs often have none."""
-    try:
-        return _identity(Path(path).stat())
-    except (OSError, ValueError):
-        return "unreadable"
 
 
 def _identity(info: os.stat_result) -> str:
