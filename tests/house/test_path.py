@@ -2,7 +2,8 @@
 
 `path.txt` holds them. The list changes only on purpose: a module more on it is a module more that
 a reader has to follow, from the input to the answer. What runs the command on the executor's own
-threads is left out, because how much of it is entered depends on the machine's load.
+threads is left out, because how much of it is entered depends on the machine's load. Of two calls
+of the command line only the number of modules behind the parser is stored; it may only fall.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PATH = Path(__file__).with_name("path.txt")
 UPDATE = bool(os.environ.get("UPDATE_PATH"))
 FUNCTION = 0x1  # CO_OPTIMIZED: functions have it, bodies of modules and classes do not
-TURN = """
-import asyncio, sys
-from kogniterm.approval import Unattended
-from kogniterm.runtime import build
-from kogniterm.settings import environment, load
-from kogniterm.types import UserInput
+ENTER = """
+import sys
 
 entered = set()
 
@@ -29,6 +28,13 @@ def enter(frame, event, argument):
     function = code.co_flags & FUNCTION and not code.co_name.startswith("<")
     if event == "call" and function and name.startswith("kogniterm."):
         entered.add(name)
+"""
+TURN = """
+import asyncio
+from kogniterm.approval import Unattended
+from kogniterm.runtime import build
+from kogniterm.settings import environment, load
+from kogniterm.types import UserInput
 
 async def turn():
     flags = {"model": "scripted:" + sys.argv[1], "sandbox": "off"}
@@ -50,14 +56,35 @@ print("\\n".join(sorted(entered)))
 """
 
 
-def entered_by_a_turn(folder: Path) -> list[str]:
-    """Return the modules of a turn with one command, from the input to the answer."""
-    script = folder / "script.yaml"
-    script.write_text("replies: [{run: echo one, purpose: Look}, {text: Done.}]", encoding="utf-8")
+CALL = """
+import contextlib, io
+from kogniterm.cli import main, options
+
+for words in sys.argv[1:-1]:
+    main.dispatch(words.split())
+words = sys.argv[-1].split()
+verb = options.find(words[0])
+call, arguments = options.read_call(main.build_parser(verb).parse_args(words))
+perform = arguments.pop("perform")
+with contextlib.redirect_stdout(io.StringIO()):
+    sys.setprofile(enter)
+    perform(call, **arguments)
+    sys.setprofile(None)
+print("MODULES", *sorted(entered))
+"""
+CALLS = {
+    ("queue add one", "queue add two"): 32,
+    ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 48,
+}
+"""Calls before one, that one, and the modules that it enters once everything is imported."""
+
+
+def run_script(code: str, folder: Path, *words: str) -> str:
+    """Return the output of a script that watches which modules are entered."""
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     environ |= {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-c", TURN.replace("FUNCTION", str(FUNCTION)), str(script)],
+        [sys.executable, "-c", (ENTER + code).replace("FUNCTION", str(FUNCTION)), *words],
         env=environ,
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -66,11 +93,21 @@ def entered_by_a_turn(folder: Path) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return done.stdout
+
+
+@pytest.mark.parametrize("calls", CALLS)
+def test_a_call_of_the_command_line_enters_no_more_modules(
+    calls: tuple[str, ...], tmp_path: Path
+) -> None:
+    entered = run_script(CALL, tmp_path, *calls).rpartition("MODULES ")[2].split()
+    assert len(entered) <= CALLS[calls], entered
 
 
 def test_the_path_of_a_turn_changes_on_purpose_only(tmp_path: Path) -> None:
-    entered = entered_by_a_turn(tmp_path)
+    script = tmp_path / "script.yaml"
+    script.write_text("replies: [{run: echo one, purpose: Look}, {text: Done.}]", encoding="utf-8")
+    entered = run_script(TURN, tmp_path, str(script)).split()
     if UPDATE:
         PATH.write_text("\n".join(entered) + "\n", encoding="utf-8")
     stored = PATH.read_text(encoding="utf-8").split()
