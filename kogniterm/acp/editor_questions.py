@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from acp import RequestError
@@ -33,7 +33,6 @@ from kogniterm.acp.outbox import Outbox
 from kogniterm.acp.session_updates import safe
 from kogniterm.acp.update_parts import Content, diffs, tool_kind, whole_fenced
 from kogniterm.agent.plan.evaluate import check_commands
-from kogniterm.errors import KognitermError
 from kogniterm.runtime.budgets import limit_text
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say, effect_line
 from kogniterm.runtime.questions.client_questions import (
@@ -42,19 +41,17 @@ from kogniterm.runtime.questions.client_questions import (
     asked_text,
     plan_text,
 )
+from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
 from kogniterm.runtime.session_plans import may_grant
 from kogniterm.text.shorten import first_line, one_line
 from kogniterm.text.visible import render, render_line, unrender
 from kogniterm.types import (
-    ActionRequest,
     Decision,
     LimitChoice,
     LimitReached,
     Phrase,
     Plan,
     PlanReview,
-    RiskReport,
-    Verdict,
 )
 from kogniterm.types.events import BY_USER
 from kogniterm.types.turn_values import GRANTS
@@ -95,8 +92,8 @@ _REJECT = Choice("reject", Phrase("Reject"), "reject_once")
 _REASON = Choice("reject_reason", Phrase("Reject with a reason …"), "reject_once")
 
 
-class EditorQuestions:
-    """Asks one question at a time; implements `protocols.Approver` for a session.
+class EditorQuestions(SessionApprover):
+    """Asks one question at a time.
 
     With `forms` the client can show a form, for words: an edited command, a reason, an answer.
     """
@@ -104,39 +101,29 @@ class EditorQuestions:
     def __init__(
         self, session: LiveSession, editor: Editor, outbox: Outbox, say: Say, *, forms: bool
     ) -> None:
+        super().__init__(session)
         self.open = False
-        self._session = session
         self._editor = editor
         self._outbox = outbox
         self._say = say
         self._forms = forms
-        self._lock = asyncio.Lock()
 
     # --- actions and plans ----------------------------------------------------------------------
 
-    async def decide(
-        self, request: ActionRequest, report: RiskReport, verdict: Verdict
-    ) -> Decision:
+    async def ask_about(self, asked: Asked) -> Approval:
         """Ask about an action; raises `CancelledError` when the turn is stopped instead."""
-        async with self._lock:
-            session = self._session
-            facts = ActionFacts(request, report, verdict, session.undo.preview(request, report))
-            cwd = session.executor.cwd
-            offered = session.policy.offers(request, report, cwd)
-            offers: dict[str, tuple[Offer, bool]] = {}
-            for number, offer in enumerate(offered):
-                offers[f"session_{number}"] = (offer, False)
-                if session.policy.can_be_saved(report, offer, cwd):
-                    offers[f"project_{number}"] = (offer, True)
-            journal = session.journal
-            told = journal.shown_judgement(report, verdict)
-            shown = ActionFacts(journal.shown(request), *told, facts.preview)
-            call = self._call_of(shown, cwd)
-            while True:
-                chosen = await self._permission(call, self._choices(facts, offers))
-                decision = await self._decided(chosen, facts, call, offers)
-                if decision is not None:
-                    return decision
+        offers: dict[str, tuple[Offer, bool]] = {}
+        for number, offer in enumerate(asked.offers):
+            offers[f"session_{number}"] = (offer, False)
+            if offer in asked.lasting:
+                offers[f"project_{number}"] = (offer, True)
+        call = self._call_of(asked.shown, asked.cwd)
+        while True:
+            chosen = await self._permission(call, self._choices(asked.facts, offers))
+            decision = await self._decided(chosen, asked.facts, call, offers)
+            if decision is not None:
+                granted = chosen if decision.kind == "approve" else ""
+                return Approval(decision, *offers.get(granted or "", (None, False)))
 
     def _choices(
         self, facts: ActionFacts, offers: Mapping[str, tuple[Offer, bool]]
@@ -162,16 +149,13 @@ class EditorQuestions:
         chosen: str | None,
         facts: ActionFacts,
         call: ToolCallUpdate,
-        offers: Mapping[str, tuple[Offer, bool]],
+        offers: Collection[str],
     ) -> Decision | None:
         """Return the decision behind a choice; None when it led back to the question."""
         command = facts.request.command
-        granted = offers.get(chosen or "")
-        if chosen == "approve" or granted is not None:
+        if chosen == "approve" or chosen in offers:
             if facts.dangerous and not await self._confirmed(call, facts):
                 return Decision("reject", command, BY_USER)
-            if granted is not None:
-                self._grant(facts.report, *granted)
             return Decision("approve", command, BY_USER)
         if chosen == "reject_reason":
             asks = self._say(Phrase("Reason for a rejection"))
@@ -197,17 +181,6 @@ class EditorQuestions:
         yes = Choice("run_dangerous", run)
         no = Choice("do_not_run", Phrase("Do not run it"), "reject_once")
         return await self._permission(call, [no, yes]) == yes.id
-
-    def _grant(self, report: RiskReport, offer: Offer, always: bool) -> None:
-        """Grant a permission; the approval holds although it cannot be saved."""
-        policy, cwd = self._session.policy, self._session.executor.cwd
-        if not always:
-            policy.grant(report, offer, cwd)
-            return
-        try:
-            policy.save(report, offer, cwd)
-        except KognitermError as error:
-            log.warning("a permission could not be saved: %s", error)
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask whether the plan may start."""

@@ -26,7 +26,7 @@ from kogniterm.ui.screen.surface import LineSurface, LiveSurface
 from kogniterm.ui.terminal.user_terminal import (
     UserTerminal,
     ask_secret,
-    edited,
+    edit_in_program,
     run_program,
     typed_before,
 )
@@ -175,7 +175,7 @@ class UserScreen:
     async def _edit_text(self, text: str) -> str | None:
         """Return `text` as it was saved in the user's editor, which gets the terminal meanwhile."""
         with self._still():
-            return await edited(
+            return await edit_in_program(
                 text, self._display.preferences.editor, lambda words: run_program(words, self._keys)
             )
 

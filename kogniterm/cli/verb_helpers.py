@@ -56,13 +56,13 @@ def agreed(question: str) -> bool:
     """Ask at the terminal; return whether the answer is exactly yes, or its key."""
     import asyncio
 
-    from kogniterm.ui.questions.question import Option, chosen
+    from kogniterm.ui.questions.question import means_yes
     from kogniterm.ui.terminal.user_terminal import typed_before
 
     asyncio.run(typed_before(sys.stdin.fileno()))
     sys.stderr.write(question)
     sys.stderr.flush()
-    return chosen((Option("yes", "", "yes"),), sys.stdin.readline()) is not None
+    return means_yes(sys.stdin.readline())
 
 
 def write_json(value: object) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.approval import Offer
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
-from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
+from kogniterm.types import Phrase, Plan, PlanReview
 from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Asker, Question
@@ -51,48 +50,44 @@ def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> Non
     display.say(Phrase("Setting allow_reads = {value} saved in {file}.", values))
 
 
-class AskingApprover:
-    """Implements `protocols.Approver` for a session, one action request at a time."""
+class AskingApprover(SessionApprover):
+    """Asks with questions of the terminal."""
 
     def __init__(self, asker: Asker, session: LiveSession, display: Display) -> None:
+        super().__init__(session)
         self._asker = asker
-        self._session = session
         self._display = display
-        self._lock = asyncio.Lock()
         self._edited: dict[str, str] = {}
 
-    async def decide(
-        self, request: ActionRequest, report: RiskReport, verdict: Verdict
-    ) -> Decision:
+    def tell(self, text: Phrase) -> None:
+        """Tell the user what became of a permission."""
+        self._display.say(text)
+
+    async def ask_about(self, asked: Asked) -> Approval:
         """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
         from kogniterm.runtime.services.memory_service import preference_of
 
-        async with self._lock:
-            session, cwd = self._session, self._session.executor.cwd
-            offers = session.policy.offers(request, report, cwd)
-            explain = preference_of(session.memory, "explain_commands")
-            subject = Subject(
-                request,
-                report,
-                verdict,
-                cwd=self._display.folder_of(request) or session.folder,
-                # Looked up once: the question is drawn several times a second while it waits.
-                preview=session.undo.preview(request, report),
-                offers=offers,
-                lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
-                original=self._edited.pop(request.id, None),
-                with_purpose=explain is not False,
-            )
-            masked = _masked(subject, session.journal)
-            question = ApprovalQuestion(subject, masked, explained=explain is True)
-            answer = await self._asker.ask(question)
-            if answer.reads:
-                allow_reads(self._session, self._display, allowed=True)
-            if answer.offer is not None:
-                self._grant(report, answer.offer, always=answer.always)
-            if answer.decision.kind == "edit":
-                self._edited[request.id] = request.command
-            return answer.decision
+        session, facts, request = self._session, asked.facts, asked.facts.request
+        explain = preference_of(session.memory, "explain_commands")
+        subject = Subject(
+            request,
+            facts.report,
+            facts.verdict,
+            cwd=self._display.folder_of(request) or session.folder,
+            preview=facts.preview,
+            offers=asked.offers,
+            lasting=asked.lasting,
+            original=self._edited.pop(request.id, None),
+            with_purpose=explain is not False,
+        )
+        masked = _masked(subject, session.journal)
+        question = ApprovalQuestion(subject, masked, explained=explain is True)
+        answer = await self._asker.ask(question)
+        if answer.reads:
+            allow_reads(session, self._display, allowed=True)
+        if answer.decision.kind == "edit":
+            self._edited[request.id] = request.command
+        return answer
 
     def judged_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
@@ -109,23 +104,6 @@ class AskingApprover:
         page = question.page if question.page in ("reason", "edit") else "choose"
         masked = _masked(subject, self._session.journal)
         return replace(question, subject=subject, masked=masked, page=page, note="")
-
-    def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
-        """Grant a permission; the approval holds although it cannot be saved."""
-        session = self._session
-        if not always:
-            session.policy.grant(report, offer, session.executor.cwd)
-            return
-        try:
-            permission = session.policy.save(report, offer, session.executor.cwd)
-        except KognitermError as error:
-            self._display.say(error.text)
-            return
-        file = session.archive.paths.permissions_file
-        values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
-        self._display.say(
-            Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)
-        )
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.screen.renderer import Finished, ScreenSink
+    from kogniterm.ui.screen.renderer import FinishedCommand, ScreenSink
     from kogniterm.ui.screen.surface import Attention
 
 
@@ -181,7 +181,7 @@ class Display:
             self._attention.lent(False)
 
     @property
-    def finished(self) -> Sequence[Finished]:
+    def finished(self) -> Sequence[FinishedCommand]:
         """The commands that ended on this screen, oldest first."""
         return self.screen.finished if self.screen is not None else ()
 

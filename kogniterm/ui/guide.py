@@ -142,7 +142,7 @@ class Guide:
     def _end(self, status: int) -> None:
         self._ended = True
         if self.plays:
-            self._play(self._leave(status))
+            self._play(self._wait_and_leave(status))
         else:
             self._say(_("The tour ends here. Press Ctrl-D to leave."))
 
@@ -176,7 +176,7 @@ class Guide:
         await asyncio.sleep(self._seconds)
         await self._type(UNDO, enter=True)
 
-    async def _leave(self, status: int) -> None:
+    async def _wait_and_leave(self, status: int) -> None:
         await asyncio.sleep(self._seconds)
         self._repl.leave(status)
 

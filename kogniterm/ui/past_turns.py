@@ -10,10 +10,11 @@ from rich.text import Text
 
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.replay.recorded_events import Item, PastTurns, Replied
+from kogniterm.runtime.session_approver import Approval
 from kogniterm.types import UserInput
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import plural
-from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.model_question import ModelQuestion
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Answered
@@ -23,7 +24,7 @@ from kogniterm.ui.screen.surface import LineSurface
 
 if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.screen.renderer import Finished
+    from kogniterm.ui.screen.renderer import FinishedCommand
 
 FOLD = 8
 """Lines of a command's output at most; `/output` shows the rest."""
@@ -31,13 +32,13 @@ SCREENS = 1.5
 """The height of what is shown at most, in screens."""
 
 
-class _Block(NamedTuple):
+class _TurnLines(NamedTuple):
     """The lines of one turn, of which the first `head` show its input."""
 
     lines: list[str]
     head: int
 
-    def shortened(self, room: int, page: _Page, reference: str) -> list[str]:
+    def shortened(self, room: int, page: _HiddenScreen, reference: str) -> list[str]:
         """Return the input and the end of the turn, in about `room` lines."""
         hidden = len(self.lines) - room
         if hidden <= 1:
@@ -48,8 +49,12 @@ class _Block(NamedTuple):
         return [*self.lines[: self.head], note, *self.lines[first:]]
 
 
-def drawn(
-    past: PastTurns, painter: Painter, size: tuple[int, int], fold: int, finished: list[Finished]
+def draw_past_turns(
+    past: PastTurns,
+    painter: Painter,
+    size: tuple[int, int],
+    fold: int,
+    finished: list[FinishedCommand],
 ) -> str:
     """Return the last turns as text for a screen of `size` (rows, columns).
 
@@ -57,7 +62,7 @@ def drawn(
     The commands are added to `finished`, from which `/output` shows them.
     """
     rows, columns = size
-    page = _Page(painter, columns, min(fold, FOLD), finished)
+    page = _HiddenScreen(painter, columns, min(fold, FOLD), finished)
     blocks = [page.turn(items) for items in past.turns]
     room = int(rows * SCREENS)
     while len(blocks) > 1 and sum(len(block.lines) for block in blocks) > room:
@@ -76,10 +81,12 @@ def _how_to_read(reference: str) -> str:
     return f"kogniterm sessions show {reference}"
 
 
-class _Page(ev.EventVisitor):
+class _HiddenScreen(ev.EventVisitor):
     """A screen that is not shown: its drawing is kept as lines."""
 
-    def __init__(self, painter: Painter, columns: int, fold: int, finished: list[Finished]) -> None:
+    def __init__(
+        self, painter: Painter, columns: int, fold: int, finished: list[FinishedCommand]
+    ) -> None:
         self._painter = painter
         self._columns = columns
         self._text = io.StringIO()
@@ -98,7 +105,7 @@ class _Page(ev.EventVisitor):
         line.truncate(self._columns - 1, overflow="ellipsis")
         return self._painter.lines(line, self._columns)[0]
 
-    def turn(self, items: Sequence[Item]) -> _Block:
+    def turn(self, items: Sequence[Item]) -> _TurnLines:
         """Return the lines of a turn, which begins with its input."""
         begun = self._length()
         self._draw(items[0])
@@ -111,7 +118,7 @@ class _Page(ev.EventVisitor):
         lines = self._text.getvalue().split("\n")[begun:-1]
         while lines and not lines[-1].strip():
             lines.pop()
-        return _Block([*lines, ""], head)
+        return _TurnLines([*lines, ""], head)
 
     def _length(self) -> int:
         return self._text.getvalue().count("\n")

@@ -309,9 +309,13 @@ class Repl:
 
     def switch_mode(self) -> None:
         """Use the next approval mode, and explain it until the next key."""
+        from kogniterm.ui.words.approval_words import MODE_NOTES, mode_text
+
         if self._session is not None:
             self.use_mode(next_mode(self._session))
-            self.front.say_below(_mode_note(self._session))
+            mode = self._session.modes.approval
+            name = mode_text(mode, sandboxed=self._session.policy.sandboxed)
+            self.front.say_below(f"{name}: {translate(MODE_NOTES[mode])}")
             self.front.surface.refresh()
 
     def use_mode(self, mode: ApprovalMode) -> None:
@@ -592,11 +596,13 @@ def greet(display: Display, opened: Opened) -> None:
 
 def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
     """Write the last turns of a resumed session, after an empty line to set them `apart`."""
-    from kogniterm.ui.past_turns import drawn
+    from kogniterm.ui.past_turns import draw_past_turns
 
     surface, screen = display.front.surface, display.screen
     finished = screen.finished if screen is not None else []
-    text = drawn(past, display.painter, surface.size(), display.preferences.fold, finished)
+    text = draw_past_turns(
+        past, display.painter, surface.size(), display.preferences.fold, finished
+    )
     surface.commit(f"\n{text}" if apart and text else text)
 
 
@@ -620,14 +626,6 @@ def mode_line(session: LiveSession) -> Phrase:
     if mode in ("manual", "accept-edits") and session.policy.circumstances.safe_unasked:
         return Phrase("Mode: {name} ({help}). Read-only commands run without asking.", values)
     return Phrase("Mode: {name} ({help}).", values)
-
-
-def _mode_note(session: LiveSession) -> str:
-    from kogniterm.ui.words.approval_words import MODE_NOTES, mode_text
-
-    mode = session.modes.approval
-    name = mode_text(mode, sandboxed=session.policy.sandboxed)
-    return f"{name}: {translate(MODE_NOTES[mode])}"
 
 
 def _how_approval_works(session: LiveSession) -> Phrase:

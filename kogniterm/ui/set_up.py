@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.list_question import list_question
+from kogniterm.ui.questions.pick_list import list_question
 from kogniterm.ui.terminal.user_terminal import (
     hidden_line,
     run_program,

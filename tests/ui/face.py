@@ -101,6 +101,9 @@ class PlayedJournal:
     def shown(self, request: ActionRequest) -> ActionRequest:
         return request
 
+    def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:
+        return report, verdict
+
     def redact_command(self, command: str) -> str:
         return command
 

@@ -24,7 +24,7 @@ from kogniterm.models.local.weights import PartialFile, Weights
 from kogniterm.paths import resolve
 from kogniterm.runtime.operations import provider_login
 from kogniterm.types import Phrase
-from kogniterm.ui.questions.list_question import ListQuestion
+from kogniterm.ui.questions.pick_list import ListQuestion
 from kogniterm.ui.set_up import SetUp, SetUpScreen
 from tests.support.web_server import Page, WebServer, serving
 

@@ -23,7 +23,7 @@ from kogniterm.ui.locale import _
 from kogniterm.ui.screen.surface import LineSurface, discard_output
 from kogniterm.ui.terminal.user_terminal import (
     Lending,
-    edited,
+    edit_in_program,
     run_program,
     typed_before,
 )
@@ -294,7 +294,7 @@ class PlainFront:
         if not os.isatty(self._fd):
             raise UsageError("The editor cannot be opened: standard input is not a terminal.")
         async with self.lent():
-            return await edited(text, self._display.preferences.editor, run_program)
+            return await edit_in_program(text, self._display.preferences.editor, run_program)
 
     async def show_file(self, path: str) -> None:
         """Write the end of the file, made safe."""

@@ -32,7 +32,7 @@ from kogniterm.ui.terminal.terminal_io import (
     make_output,
     worth_asking,
 )
-from kogniterm.ui.terminal.user_terminal import Lending, edited, run_program
+from kogniterm.ui.terminal.user_terminal import Lending, edit_in_program, run_program
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -164,7 +164,9 @@ class TerminalFront:
 
     async def edit_text(self, text: str, name: str = "plan.yaml") -> str | None:
         """Return `text` as it was saved in the user's editor; None when nothing was changed."""
-        return await edited(text, self._display.preferences.editor, self._run_program, name)
+        return await edit_in_program(
+            text, self._display.preferences.editor, self._run_program, name
+        )
 
     def pasted(self, line: str) -> tuple[Sequence[str], tuple[tuple[int, int], ...]]:
         """Return the files of pasted images that a line mentions, and its stretches of paste."""

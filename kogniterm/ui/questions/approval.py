@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -18,6 +18,7 @@ from kogniterm.approval import Offer
 from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP
+from kogniterm.runtime.session_approver import Approval
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict
@@ -278,18 +279,6 @@ def _continued(reason: str) -> str:
     """Return a reason as it reads behind another, without its capital; names keep theirs."""
     first = reason.partition(" ")[0]
     return f"{reason[:1].lower()}{reason[1:]}" if first[1:].islower() else reason
-
-
-class Approval(NamedTuple):
-    """The answer: a decision, and the permission granted with it, `always` or for the session.
-
-    With `reads`, commands that only read are never asked about again.
-    """
-
-    decision: Decision
-    offer: Offer | None = None
-    always: bool = False
-    reads: bool = False
 
 
 @dataclass(frozen=True)

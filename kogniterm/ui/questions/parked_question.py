@@ -17,12 +17,13 @@ from rich.text import Text
 
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime.plan_edits import PlanDraft, plan_as_text
+from kogniterm.runtime.session_approver import Approval
 from kogniterm.sessions.records import Intent
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render, render_line
 from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 from kogniterm.ui.locale import _, age, translate
-from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.model_question import ask_user
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Asker, ask_what_to_do
@@ -88,23 +89,21 @@ def inbox_rows(found: Sequence[WaitingSession], answer: str) -> list[RenderableT
 
     `answer` is the command that answers one, without its ID.
     """
-    return [part for one in found for part in _row(one, answer)]
-
-
-def _row(one: WaitingSession, answer: str) -> list[RenderableType]:
-    question = one.question
-    head = Text(one_line(one.session.title or one.session.id), "heading")
-    line = Text.assemble((one.session.id, "accent"), "  ", head)
-    where = f"{kind_text(question)} · {question.host}:{render_line(question.folder)} · "
-    where += age(max(time.time() - one.since, 0.0))
-    rows: list[RenderableType] = [line, Padding(Text(where, "muted"), (0, 0, 0, 2))]
-    body = Text("\n".join(_body(question)))
-    rows.append(Padding(body, (0, 0, 0, 4)))
-    effects = effect_lines(question)
-    if effects:
-        rows.append(Padding(Text("\n".join(effects), "warn"), (0, 0, 0, 4)))
-    line = Text(f"{answer} {one.session.id}", "command")
-    rows += [Padding(line, (0, 0, 0, 2)), Text("")]
+    rows: list[RenderableType] = []
+    for one in found:
+        question = one.question
+        head = Text(one_line(one.session.title or one.session.id), "heading")
+        line = Text.assemble((one.session.id, "accent"), "  ", head)
+        where = f"{kind_text(question)} · {question.host}:{render_line(question.folder)} · "
+        where += age(max(time.time() - one.since, 0.0))
+        rows += [line, Padding(Text(where, "muted"), (0, 0, 0, 2))]
+        body = Text("\n".join(_body(question)))
+        rows.append(Padding(body, (0, 0, 0, 4)))
+        effects = effect_lines(question)
+        if effects:
+            rows.append(Padding(Text("\n".join(effects), "warn"), (0, 0, 0, 4)))
+        line = Text(f"{answer} {one.session.id}", "command")
+        rows += [Padding(line, (0, 0, 0, 2)), Text("")]
     return rows
 
 

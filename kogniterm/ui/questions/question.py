@@ -226,11 +226,16 @@ class Option(Generic[Value]):
         return letter(self.action, "en") if self.action in _ACTIONS else self.action
 
 
-def chosen(options: Sequence[Option[Value]], line: str) -> Option[Value] | None:
+def find_option(options: Sequence[Option[Value]], line: str) -> Option[Value] | None:
     """Return the option that a whole line stands for: exactly its key or its word."""
     said = line.strip().lower()
     named = {word: option for option in options for word in WORDS.get(option.action, ())}
     return _by_key(options).get(said) or named.get(said)
+
+
+def means_yes(line: str) -> bool:
+    """Return whether a whole line is exactly yes, or its key."""
+    return find_option((Option("yes", "", "yes"),), line) is not None
 
 
 def _by_key(options: Sequence[Option[Value]]) -> dict[str, Option[Value]]:
@@ -303,7 +308,7 @@ class ChoiceQuestion(Question[Value]):
 
     def typed(self, line: str) -> Step[Value] | None:
         """Answer with a line that is exactly a key or its word."""
-        option = chosen(self.choices, line)
+        option = find_option(self.choices, line)
         return Answered(option.value) if option is not None else None
 
     def ended(self) -> Value:

@@ -144,7 +144,10 @@ class WayBackQuestion(ChoiceQuestion[str]):
 def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
     """Return the question what goes back to a point, after what is restored and what is not."""
     files, kept = bool(rewind.files.changes), kept_lines(rewind.files.kept, folder)
-    lines = [*_files(rewind.files.changes, folder), *kept, *_lost(rewind.lost)]
+    changes = [f"  {_name(one, folder)}  {_effect(one)}" for one in rewind.files.changes]
+    restored = _listed(_("Files to restore:"), changes)
+    restored = restored or [_("Files: no saved file has changed since then.")]
+    lines = [*restored, *kept, *_lost(rewind.lost)]
     body = [(line, "muted" if line.startswith(" ") else "") for line in lines]
     options = [
         Option("back_both", _("conversation and files"), "both") if files else None,
@@ -159,12 +162,6 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
         [one for one in options if one],
         one_line(rewind.point.input.typed),
     )
-
-
-def _files(changes: Sequence[FileDifference], folder: str) -> list[str]:
-    lines = [f"  {_name(change, folder)}  {_effect(change)}" for change in changes]
-    nothing = _("Files: no saved file has changed since then.")
-    return _listed(_("Files to restore:"), lines) or [nothing]
 
 
 def kept_lines(kept: Sequence[str], folder: str) -> list[str]:

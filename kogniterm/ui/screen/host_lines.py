@@ -63,7 +63,12 @@ def host_answers(
             yield diff(f"@@\n{group.diff}" if not group.diff.startswith("@@") else group.diff,
                        limit=fold)  # fmt: skip
         elif group.output.strip():
-            yield _output(group.output, fold)
+            lines = clean(group.output).rstrip("\n").split("\n")
+            shown = [f"  {render_line(line)}" for line in lines[:fold]]
+            if len(lines) > fold:
+                left = len(lines) - fold
+                shown.append("  " + plural("… {count} more line", "… {count} more lines", left))
+            yield Text("\n".join(shown), "muted")
         if group.changes.strip():
             yield diff(group.changes.rstrip(), limit=fold)
 
@@ -84,12 +89,3 @@ def state_head(
     if reason is not None:
         head.append(f"\n  {translate(reason)}", "muted")
     return head
-
-
-def _output(output: str, fold: int) -> Text:
-    lines = clean(output).rstrip("\n").split("\n")
-    shown = [f"  {render_line(line)}" for line in lines[:fold]]
-    if len(lines) > fold:
-        more = plural("… {count} more line", "… {count} more lines", len(lines) - fold)
-        shown.append(f"  {more}")
-    return Text("\n".join(shown), "muted")

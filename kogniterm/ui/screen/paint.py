@@ -125,13 +125,14 @@ class Painter(NamedTuple):
                 rows[-1] = Text.assemble(rows[-1], "  ", part)
             else:
                 rows.append(part)
-        return [drawn for row in rows for drawn in self._hanging(row, width)]
-
-    def _hanging(self, row: Text, width: int) -> list[str]:
-        if cell_len(row.plain) <= width:
-            return self.lines(row, width)
-        first, *others = self.lines(row, width - _KEY_WIDTH)
-        return [first, *(" " * _KEY_WIDTH + line for line in others)]
+        drawn: list[str] = []
+        for row in rows:
+            if cell_len(row.plain) <= width:
+                drawn += self.lines(row, width)
+            else:  # its other lines hang behind the key
+                first, *others = self.lines(row, width - _KEY_WIDTH)
+                drawn += [first, *(" " * _KEY_WIDTH + line for line in others)]
+        return drawn
 
     def symbol(self, name: str) -> str:
         """Return a sign by name, in ASCII where the terminal has no Unicode."""

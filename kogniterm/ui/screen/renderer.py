@@ -39,7 +39,7 @@ _MAIN_ROWS = 5
 """Rows that the live one of several commands gets at least."""
 
 
-class Finished(NamedTuple):
+class FinishedCommand(NamedTuple):
     """A command that ended, for `/output`."""
 
     number: int
@@ -64,7 +64,7 @@ class ScreenOptions(NamedTuple):
     unfold_key: str = ""
 
 
-class _Turn:
+class _TurnState:
     """The state of one turn."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class ScreenSink(ev.EventVisitor):
         self.frames: dict[str, CommandFrame] = {}
         self._keyboard = ""
         self._held: list[str] = []
-        self.finished: list[Finished] = []
+        self.finished: list[FinishedCommand] = []
         self.running = False
         self.folders: dict[str, str] = {}
         self._unasked: dict[str, str] = {}
@@ -104,7 +104,7 @@ class ScreenSink(ev.EventVisitor):
         self._clock = clock
         self._status = Status(clock)
         self._stream = MarkdownStream()
-        self._turn = _Turn()
+        self._turn = _TurnState()
         surface.attach(self.live)
 
     # --- for the rest of the interface ---------------------------------------------------------
@@ -171,7 +171,7 @@ class ScreenSink(ev.EventVisitor):
     # --- events --------------------------------------------------------------------------------
 
     def on_turn_started(self, event: ev.TurnStarted) -> None:
-        self._turn = _Turn()
+        self._turn = _TurnState()
         self.agents.clear()
         self.plan = None
         self._status.start()
@@ -366,7 +366,9 @@ class ScreenSink(ev.EventVisitor):
             self._keyboard = ""
         number = len(self.finished) + 1
         self.finished.append(
-            Finished(number, result.command, result.output_path, result.text, result.output_bytes)
+            FinishedCommand(
+                number, result.command, result.output_path, result.text, result.output_bytes
+            )
         )
         drawn = frame.ended(result, self.painter, self.options.fold, self._columns(), number)
         self._tell_running()

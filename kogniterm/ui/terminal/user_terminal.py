@@ -157,7 +157,9 @@ class Lending:
 Run = Callable[[Sequence[str]], Awaitable[int]]
 
 
-async def edited(text: str, editor: Sequence[str], run: Run, name: str = "plan.yaml") -> str | None:
+async def edit_in_program(
+    text: str, editor: Sequence[str], run: Run, name: str = "plan.yaml"
+) -> str | None:
     """Return `text` as it was saved; None when the editor failed or nothing was changed."""
     with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
         file = Path(folder) / name

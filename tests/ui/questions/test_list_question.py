@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.text.visible import without_style
-from kogniterm.ui.questions.list_question import ListQuestion, list_question
+from kogniterm.ui.questions.pick_list import ListQuestion, list_question
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Option, Question
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.screen_preferences import choose_theme

@@ -6,8 +6,8 @@ import pytest
 
 from kogniterm.text.visible import without_style
 from kogniterm.types import Phrase
-from kogniterm.ui.questions.pending_fact import PendingAnswer, pending_fact_question
 from kogniterm.ui.questions.question import Answered
+from kogniterm.ui.quiet_moments import PendingAnswer, pending_fact_question
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.screen_preferences import choose_theme
 

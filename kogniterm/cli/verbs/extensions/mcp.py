@@ -257,7 +257,7 @@ class _TerminalFront:
     """Asks on the terminal. Lines are read by the loop, so that Ctrl-C ends the sign-in at once."""
 
     async def agree(self, request: SignInRequest) -> bool:
-        from kogniterm.ui.questions.question import Option, chosen
+        from kogniterm.ui.questions.question import means_yes
         from kogniterm.ui.terminal.user_terminal import typed_before
 
         scopes = ", ".join(request.scopes) or _("the server's own choice")
@@ -272,7 +272,7 @@ class _TerminalFront:
             _write(f"{name:{width}} {value}")
         await typed_before(sys.stdin.fileno())
         _write(_("Open this address and sign in? [yes/no]") + " ", end="")
-        return chosen((Option("yes", "", "yes"),), await _line()) is not None
+        return means_yes(await _line())
 
     async def visit(self, request: SignInRequest) -> None:
         if open_in_browser(request.address):

@@ -19,13 +19,14 @@ from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.opening import open_user_store
-from kogniterm.runtime.questions.approval_facts import ActionFacts, Say
+from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.runtime.questions.client_questions import (
     action_text,
     approving_word,
     asked_text,
     plan_text,
 )
+from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
 from kogniterm.storage.folders import named
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
@@ -40,15 +41,12 @@ from kogniterm.tools.mcp.serving import (
     serve_stdio,
 )
 from kogniterm.types import (
-    ActionRequest,
     Answer,
     Decision,
     Phrase,
     Plan,
     PlanReview,
-    RiskReport,
     UserInput,
-    Verdict,
     events,
 )
 
@@ -283,31 +281,24 @@ class _Task(events.EventVisitor):
         return asked.meant(str(values.get("answer", "")) if values is not None else None)
 
 
-class _FormApprover:
+class _FormApprover(SessionApprover):
     """Asks the client about each action that policy neither allows nor denies."""
 
     def __init__(self, ask: Callable[[Form], Any], say: Say, session: LiveSession) -> None:
+        super().__init__(session)
         self.ask = ask
         self.say = say
-        self.session = session
 
-    async def decide(
-        self, request: ActionRequest, report: RiskReport, verdict: Verdict
-    ) -> Decision:
-        """Ask about `request`: the whole command, why it is asked about, and where it would run."""
-        journal, preview = self.session.journal, self.session.undo.preview(request, report)
-        told = journal.shown_judgement(report, verdict)
-        facts = ActionFacts(journal.shown(request), *told, preview)
-        text = action_text(facts, self.session.executor.cwd, self.say)
-        word = approving_word(request) if facts.dangerous else ""
-        values = await self.ask(_approval(text, self.say, word=word))
-        if values is None:
-            return Decision("reject", request.command, events.BY_PROGRAM)
-        approved = values.get("decision") == (word or "approve")
+    async def ask_about(self, asked: Asked) -> Approval:
+        """Ask about the whole command, why it is asked about, and where it would run."""
+        command, dangerous = asked.facts.request.command, asked.facts.dangerous
+        text = action_text(asked.shown, asked.cwd, self.say)
+        word = approving_word(asked.facts.request) if dangerous else ""
+        values = await self.ask(_approval(text, self.say, word=word)) or {}
+        if values.get("decision") == (word or "approve"):
+            return Approval(Decision("approve", command, events.BY_PROGRAM))
         reason = one_line(str(values.get("reason", "")), 500)
-        if approved:
-            return Decision("approve", request.command, events.BY_PROGRAM)
-        return Decision("reject", request.command, events.BY_PROGRAM, reason)
+        return Approval(Decision("reject", command, events.BY_PROGRAM, reason))
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask whether the plan may start."""
