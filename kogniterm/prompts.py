@@ -23,6 +23,7 @@ from typing import Any
 from kogniterm.errors import SettingsError, why
 from kogniterm.storage.folders import read_file
 from kogniterm.text.spelling import meant
+from kogniterm.text.visible import whole
 from kogniterm.types import ToolSpec
 
 _COMMENT = re.compile(r"\s*<!--(.*?)-->", re.DOTALL)
@@ -88,7 +89,7 @@ def text(name: str, **values: object) -> str:
 
     Raises `KeyError` for an unknown name, and for a variable without a value.
     """
-    return _VARIABLE.sub(lambda match: str(values[match[1]]), prompt(name).text)
+    return whole(_VARIABLE.sub(lambda match: str(values[match[1]]), prompt(name).text))
 
 
 def occurs(name: str, said: str) -> bool:
@@ -212,7 +213,7 @@ def own_files(folder: Path) -> dict[str, PromptFile]:
                 raise SettingsError(
                     "{path} is larger than {limit} kB.", path=path, limit=MOST_BYTES // 1000
                 )
-            found[path.stem] = own_file(path.stem, path, data.decode("utf-8"))
+            found[path.stem] = own_file(path.stem, path, data.decode("utf-8-sig"))
         except OSError as error:
             raise SettingsError(
                 "{path} cannot be read ({detail}).", path=path, detail=why(error)

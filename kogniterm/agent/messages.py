@@ -18,6 +18,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm import prompts
+from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,
     CommandResult,
@@ -141,6 +142,7 @@ def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessag
 
 def human_content(text: str, images: Sequence[ImageBlock]) -> HumanMessage:
     """Return a user's message of words and images."""
+    text = whole(text)
     if not images:
         return HumanMessage(text)
     return HumanMessage([{"type": "text", "text": text}, *map(dict, images)])
@@ -487,6 +489,7 @@ def tool_message(
     images: Sequence[ImageBlock] = (),
 ) -> ToolMessage:
     """Return the answer to one tool call."""
+    text = whole(text)
     content: Any = [{"type": "text", "text": text}, *map(dict, images)] if images else text
     return ToolMessage(
         content=content,

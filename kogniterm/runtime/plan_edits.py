@@ -79,7 +79,7 @@ def read_plan(path: Path) -> Plan:
             raise UsageError(
                 "The plan {path} is larger than {limit} kB.", path=path, limit=MAX_BYTES // 1000
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(
             "The plan {path} cannot be read ({detail}).", path=path, detail=why(error)

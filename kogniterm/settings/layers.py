@@ -277,7 +277,7 @@ def _with_variable(file: Path, names: Sequence[str], line: str) -> tuple[str, tu
 
 def _replace(file: Path, text: str, mode: int) -> None:
     try:
-        write_private(file.resolve(), text.encode("utf-8"), mode=mode, durable=True)
+        write_private(file, text.encode("utf-8"), mode=mode, durable=True)
     except OSError as error:
         raise StorageError("{file} cannot be written: {why}.", file=file, why=why(error)) from error
 

@@ -185,7 +185,7 @@ def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
 
 def _env_lines(file: Path) -> dict[str, str]:
     try:
-        text = read_file(file).decode()
+        text = read_file(file).decode("utf-8-sig")
     except (OSError, ValueError):
         return {}
     pairs = (line.removeprefix("export ").partition("=") for line in text.splitlines())
@@ -196,7 +196,7 @@ def _toml(file: Path) -> dict[str, str]:
     import tomllib
 
     try:
-        text = read_file(file).decode()
+        text = read_file(file).decode("utf-8-sig")
         return {name: str(value) for name, value in tomllib.loads(text).items()}
     except (OSError, ValueError):
         return {}

@@ -21,6 +21,7 @@ from kogniterm.storage.damaged_file import FileInUse
 from kogniterm.storage.drivers import Schema, storage_errors
 from kogniterm.storage.folders import named
 from kogniterm.storage.head_file import HeadFile, beside, of_server
+from kogniterm.text.visible import whole
 
 if TYPE_CHECKING:
     from kogniterm.storage.drivers import Connection
@@ -123,7 +124,11 @@ class Database:
 
     def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
         execute: Any = self._connected().execute
-        return execute(_percent(statement) if self.is_postgres else statement, values)
+        statement = _percent(statement) if self.is_postgres else statement
+        try:
+            return execute(statement, values)
+        except UnicodeEncodeError:  # a folder's name may hold bytes that are no UTF-8
+            return execute(statement, [whole(v) if isinstance(v, str) else v for v in values])
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement; returns the rows it gives, if any."""

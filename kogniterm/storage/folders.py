@@ -140,8 +140,10 @@ def _is_device_or_pipe(path: Path) -> bool:
 def write_private(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Write a file that only the user can read, whole or not at all; missing folders are made.
 
-    `mode` is another one for it, `durable` as in `replacement`. Raises `OSError`.
+    A link stays, and what it leads to is written. `mode` is another one for it, `durable` as in
+    `replacement`. Raises `OSError`.
     """
+    path = Path(os.path.realpath(path))
     private_folder(path.parent)
     with replacement(path, durable=durable) as file:
         file.write(data)

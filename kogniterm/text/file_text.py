@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kogniterm.text.visible import render_line
+from kogniterm.text.visible import render_line, show_bytes
 
 MORE_FROM = "[more from line "
 """Begins the note that lines behind those that are shown were left out."""
@@ -25,9 +25,6 @@ MORE_FROM = "[more from line "
 _MARKS = {
     codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
 }  # fmt: skip
-FOREIGN = re.compile("[\udc80-\udcff]")
-"""Finds a byte that is no text in the encoding of its file."""
-
 _LIKE_FOREIGN = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))")
 _SHOWN = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
 
@@ -72,8 +69,7 @@ def possible_files(lines: str) -> Iterator[bytes]:
 
 def show_foreign(text: str) -> str:
     r"""Return text with the bytes that are no text as `\xe9`; nothing else looks like these."""
-    escaped = _LIKE_FOREIGN.sub(r"\\x5c", text)
-    return FOREIGN.sub(lambda one: f"\\x{ord(one[0]) - 0xDC00:02x}", escaped)
+    return show_bytes(_LIKE_FOREIGN.sub(r"\\x5c", text))
 
 
 def meant_foreign(shown: str) -> str:

@@ -230,12 +230,26 @@ def without_style(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """Return `text` with its surrogate pairs joined and lone surrogates replaced."""
+    r"""Return `text` with its surrogate pairs joined, and bytes that are no UTF-8 as `\xe9`.
+
+    Other lone surrogates are replaced.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        shown = show_bytes(joined).encode("utf-16", "surrogatepass")
+        return shown.decode("utf-16", "replace")
     return text
+
+
+FOREIGN = re.compile("[\udc80-\udcff]")
+"""Finds a byte that is no text in its encoding, such as one of a file's name."""
+
+
+def show_bytes(text: str) -> str:
+    r"""Return `text` with each byte that is no text as `\xe9`."""
+    return FOREIGN.sub(lambda one: f"\\x{ord(one[0]) - 0xDC00:02x}", text)
 
 
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -26,7 +26,6 @@ from pydantic.json_schema import SkipJsonSchema
 from kogniterm.errors import ToolError
 from kogniterm.host.safe_files import open_file, parent, read_regular, write_regular
 from kogniterm.text.file_text import (
-    FOREIGN,
     MORE_FROM,
     FileText,
     changed,
@@ -38,6 +37,7 @@ from kogniterm.text.file_text import (
     with_ends,
 )
 from kogniterm.text.shorten import cut, left_out
+from kogniterm.text.visible import FOREIGN
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.workspace_paths import (
     PathArguments,

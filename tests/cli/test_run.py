@@ -18,6 +18,12 @@ from kogniterm.sessions.session_transfer import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
+from tests.support.provider_streams import (
+    anthropic_stream,
+    gemini_stream,
+    openai_call,
+    openai_stream,
+)
 
 GREET = """
 replies:
@@ -419,3 +425,38 @@ def test_an_id_that_cannot_be_one_is_refused(shell: Shell, name: str) -> None:
 def test_a_named_session_is_not_another_one_too(shell: Shell) -> None:
     result = shell.run("run", "--session=a", "--continue", "x", "--model", shell.script(GREET))
     assert "--session cannot be combined with --continue." in result.stderr
+
+
+FIND = {
+    "openai:m": openai_stream(openai_call(0, "c", "find_files", "{}"), finish="tool_calls"),
+    "anthropic:m": anthropic_stream({"name": "find_files", "json": "{}"}, stop="tool_use"),
+    "google_genai:m": gemini_stream({"functionCall": {"name": "find_files", "args": {}}}),
+}
+SEEN = {
+    "openai:m": openai_stream({"content": "seen"}),
+    "anthropic:m": anthropic_stream({"text": "seen"}),
+    "google_genai:m": gemini_stream({"text": "seen"}),
+}
+
+
+@pytest.mark.parametrize("model", FIND)
+def test_bytes_in_names_that_are_no_text_are_shown(
+    shell: Shell, fake_gemini: FakeGemini, model: str
+) -> None:
+    folder = shell.project / os.fsdecode(b"d\xff")
+    folder.mkdir()
+    (folder / os.fsdecode(b"caf\xe9.txt")).touch()
+    names = ("OPENAI", "ANTHROPIC", "GOOGLE_GEMINI")
+    environ = {f"{name}_BASE_URL": fake_gemini.url for name in names}
+    environ |= {f"{name}_API_KEY": "key" for name in ("OPENAI", "ANTHROPIC", "GOOGLE")}
+    fake_gemini.raw(*FIND[model])
+    fake_gemini.raw(*SEEN[model])
+    fake_gemini.raw(*SEEN[model])
+    words = ("--model", model, "--plan", "never")
+    for more in ((), ("--continue",)):
+        done = shell.run("run", *more, "go", *words, environ=environ, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, "seen\n"), done.stderr
+    sent = json.dumps(fake_gemini.last.body)
+    assert r"caf\\xe9.txt" in sent
+    assert r"d\\xff" in sent
+    assert shell.run("memory", "list", cwd=folder).returncode == 0

@@ -143,6 +143,53 @@ def test_each_question_says_that_nothing_runs(user: Typist) -> None:
     assert not (user.project / "made.txt").exists()
 
 
+def test_files_with_a_mark_of_bytes_are_read(user: Typist) -> None:
+    """Editors of Windows begin each file with one."""
+    rule = '[[rule]]\ndecision = "{}"\nprogram = "{}"\n'
+    files = {
+        user.config / "policy.toml": rule.format("allow", "make"),
+        user.config / "mcp.json": '{"mcpServers": {"one": {"command": "true"}}}',
+        user.config / "hooks.json": '{"hooks": {"Stop": [{"hooks": [{"command": "true"}]}]}}',
+        user.project / ".mcp.json": '{"mcpServers": {"two": {"command": "true"}}}',
+        user.project / ".kogniterm" / "policy.toml": rule.format("deny", "curl"),
+        user.home / ".codex" / "config.toml": '[mcp_servers.three]\ncommand = "true"\n',
+    }
+    for file, text in files.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"\ufeff{text}")
+    assert user.type("trust") == 0
+    for words, told in (
+        (("policy", "check", "make"), "=> [allow]"),
+        (("policy", "check", "curl x"), "=> [deny]"),
+        (("hooks", "list"), "Stop"),
+        (("import", "codex", "--only", "mcp", "--yes"), "1 entry imported."),
+    ):
+        assert user.type(*words) == 0
+        assert told in user.flat
+    assert user.type("mcp", "list") == 0
+    assert all(
+        re.search(rf"^{name} ", user.shown, re.MULTILINE) for name in ("one", "two", "three")
+    )
+
+
+def test_mcp_servers_are_written_where_a_link_leads(user: Typist) -> None:
+    for folder, link, words in (
+        (user.home / "dot", user.config / "mcp.json", ()),
+        (user.project / "tools", user.project / ".mcp.json", ("--project",)),
+    ):
+        folder.mkdir()
+        link.symlink_to(file := folder / "servers.json")
+        assert user.type("mcp", "add", *words, "one", "--", "true") == 0
+        assert user.type("mcp", "add", *words, "two", "--", "true") == 0
+        assert user.type("mcp", "remove", *words, "one") == 0
+        assert link.is_symlink()
+        assert list(json.loads(file.read_text())["mcpServers"]) == ["two"]
+    (user.project / ".mcp.json").unlink()
+    (user.project / ".mcp.json").symlink_to(user.home / "dot" / "servers.json")
+    assert user.type("mcp", "add", "--project", "three", "--", "true") == 2
+    assert "it leads out of the folder" in user.flat
+
+
 def test_mistakes_with_mcp_servers_are_one_sentence_each(user: Typist) -> None:
     assert user.type("mcp", "add", "demo", "npx", "-y", "server") == 2
     assert "Put -- before the server's command" in user.flat

@@ -253,7 +253,7 @@ def read_tables(
     `make` raises `TableError`.
     """
     try:
-        data = tomllib.loads(text)
+        data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
             "{origin} is not valid TOML: {error}.", origin=origin, error=error

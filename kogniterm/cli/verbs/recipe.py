@@ -150,7 +150,7 @@ def _inputs_in(file: str | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = json.loads(Path(file).read_text(encoding="utf-8"))
+        found = json.loads(Path(file).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeError) as error:
         raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
     except ValueError:

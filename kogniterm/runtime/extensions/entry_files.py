@@ -16,7 +16,7 @@ def entries_in(data: bytes | None, key: str) -> dict[str, Any]:
     Raises `UnusableValueError` for a file to which nothing can be added below `key`.
     """
     try:
-        text = (data or b"").decode()
+        text = (data or b"").decode("utf-8-sig")
         found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise UnusableValueError("it is not JSON ({why})", why=one_line(str(error), 200)) from error

@@ -1,7 +1,7 @@
 """Markdown files with YAML before their text: skills, custom commands and sub-agents.
 
-Other agents accept what is not quite YAML (a description with a colon in it), so such a block is
-read line by line.
+Other agents accept what is not quite YAML (a description with a colon in it), so in such a block
+each field is read by itself, and one that is no YAML is text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST = 64 * 1024
 MAX_BLOCK = 16 * 1024
 """Characters of the block; more is no description."""
 _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_LINE = re.compile(r"([A-Za-z][\w-]*)[ \t]*:[ \t]*(.*)")
+_NEXT_FIELD = re.compile(r"\n(?=[A-Za-z][\w-]*[ \t]*:)")
 
 
 class Document(NamedTuple):
@@ -73,15 +73,23 @@ def read_document(text: str) -> Document:
 
 
 def _fields(block: str) -> Mapping[str, Any]:
+    if (found := _mapping(block)) is None:
+        found = {}
+        for field in _NEXT_FIELD.split(block):
+            name, colon, text = field.partition(":")
+            known = _mapping(field) if colon else {}
+            found |= {name: " ".join(text.split()).strip("\"'")} if known is None else known
+    return {str(name).strip().lower(): value for name, value in found.items()}
+
+
+def _mapping(block: str) -> dict[Any, Any] | None:
+    """Return the fields of a block; None where it is no YAML, or has aliases, which can explode."""
     import yaml
 
     try:
-        found = yaml.safe_load(block) if "&" not in block else None
+        if "*" in block and any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(block)):
+            return None
+        found = yaml.safe_load(block)
     except (yaml.YAMLError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        found = {}
-        for line in block.splitlines():
-            if (part := _LINE.fullmatch(line.rstrip())) is not None:
-                found[part[1]] = part[2].strip().strip("\"'")
-    return {str(name).strip().lower(): value for name, value in found.items()}
+        return None
+    return found if isinstance(found, dict) else None

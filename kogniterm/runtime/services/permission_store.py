@@ -124,7 +124,7 @@ class PermissionStore:
 
     def _write(self, text: str) -> None:
         # A link to a file elsewhere, as in a folder of dotfiles, stays a link.
-        write_private(self.file.resolve(), text.encode("utf-8"), durable=True)
+        write_private(self.file, text.encode("utf-8"), durable=True)
 
     @contextmanager
     def _changing(self) -> Iterator[str]:

@@ -178,7 +178,7 @@ def carry_out(plan: ImportPlan, target: Target) -> None:
             if target.project is not None:
                 write_regular(_inside(file.path, target.project), file.data)
             else:
-                write_private(resolved(file.path), file.data, durable=True)
+                write_private(file.path, file.data, durable=True)
 
 
 def _changed(path: Path) -> KognitermError:

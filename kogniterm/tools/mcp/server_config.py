@@ -144,7 +144,7 @@ def parse_servers(text: str, origin: str, *, of_project: bool = False) -> Server
     A wrong entry is a problem, and the others are used; so is a text that is no such JSON at all.
     """
     try:
-        data = json.loads(text) if text.strip() else {}
+        data = json.loads(text.removeprefix("\ufeff").strip() or "{}")
     except (ValueError, RecursionError) as error:
         values: dict[str, object] = {"file": origin, "why": one_line(str(error), 200)}
         return Servers((), (Phrase("{file} is not valid JSON: {why}.", values),))

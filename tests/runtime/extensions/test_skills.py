@@ -70,6 +70,19 @@ def test_allowed_tools_may_be_written_in_three_ways(value: str, tools: tuple[str
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        "description: >-\n  Research &\n  more",
+        "description: >\n  Research &\n  more\nargument-hint: [a] [b]",
+        "license: Apache: 2.0\ndescription: |\n  Research &\n  more",
+        "description: Research &\n  more\nmetadata: {a: &x [1], b: *x}",
+    ],
+)
+def test_one_field_that_is_no_yaml_costs_no_other(fields: str) -> None:
+    assert parse_skill("a", f"---\n{fields}\n---\nB.\n").description == "Research & more"
+
+
+@pytest.mark.parametrize(
     ("folder", "text", "why"),
     [
         ("Upper", "---\ndescription: D.\n---\nB.", "a-z"),

@@ -74,7 +74,7 @@ class SourceFiles:
         if data is None:
             return None
         try:
-            text = data.decode()
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             self._refused(path, why(error))
             return None

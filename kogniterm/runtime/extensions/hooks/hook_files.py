@@ -118,7 +118,7 @@ def project_hooks(files: Iterable[ProjectFile]) -> HookSet:
 def read_hooks(text: str, source: str, *, own: bool) -> HookSet:
     """Return the hooks in a file's text. Raises `SettingsError` for the first mistake."""
     try:
-        data = json.loads(text)
+        data = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             "{file} is not JSON: {why}. Correct it, or start with --no-hooks.",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kogniterm import prompts
 from kogniterm.agent.messages import note
 from kogniterm.errors import UnusableValueError, UsageError, why
+from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
@@ -22,7 +23,7 @@ from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
-from kogniterm.storage.folders import private_folder, read_file, write_private
+from kogniterm.storage.folders import read_file, write_private
 from kogniterm.text.file_text import unified
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean
@@ -106,8 +107,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, data: Mapping[str, Any], *, private: bool) -> None:
-    if private:
-        private_folder(file.parent)
+    if not private and not resolved(file).is_relative_to(resolved(file.parent)):
+        away = Phrase("it leads out of the folder")
+        raise UsageError("{file} was not changed: {why}.", file=file, why=away)
     write_private(file, entries_data(data), mode=0o600 if private else 0o644)
 
 
