@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, session_wanted
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         if args.session:
             info = store.find(args.session)
             args.resume = info.id
-            if not hasattr(args, "cwd"):
+            if not hasattr(args, "cwd") and Path(info.folder).is_dir():
                 args.cwd = info.folder
         else:
             rows = _rows(store)
