@@ -58,7 +58,7 @@ class EditorSession:
         self.questions = EditorQuestions(session, client, self.outbox, words.say, forms=forms)
         self._say = words.say
         self._files = PromptFiles()
-        self._turn: asyncio.Future[Answer] | None = None
+        self._turn: asyncio.Task[Answer] | None = None
         self._warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         self._warming.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -119,10 +119,12 @@ class EditorSession:
 
         Raises `UsageError` for one that cannot be used, `KognitermError` where the model failed.
         """
+        if self._turn is not None and self._turn.cancelling():
+            await asyncio.wait({self._turn})
         if self.running:
             raise UsageError("A turn is running in this session; cancel it first.")
         mode = self.live.modes.approval
-        self._turn = asyncio.ensure_future(self._work(blocks))
+        self._turn = asyncio.create_task(self._work(blocks))
         # A client that is gone cancels this call, not the turn: closing the session ends that.
         await asyncio.wait({self._turn})
         try:

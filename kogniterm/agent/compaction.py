@@ -444,9 +444,11 @@ class Window:
     """The number of tokens that a request to a session's model may have.
 
     As the model's tables say, until its provider refuses a request as too long: then less.
+    `refused` are the images that its provider does not take.
     """
 
     most: int = sys.maxsize
+    refused: frozenset[str] = frozenset()
 
     def tokens(self, info: ModelInfo) -> int:
         """Return what a request may take beside the reply."""

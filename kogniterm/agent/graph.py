@@ -23,6 +23,7 @@ from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_FIRST,
     images_behind_results,
+    images_of,
     is_input,
     last_ai,
     note,
@@ -51,7 +52,7 @@ from kogniterm.agent.tool_dispatch import (
     offered_tools,
     run_group,
 )
-from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError
+from kogniterm.errors import ContextOverflowError, LoopError, ModelError, ModelReplyError
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,
@@ -125,13 +126,13 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     added: list[BaseMessage] = [nudge] if nudge is not None else []
     added.extend(context.instructions_due(context.agent, state["messages"]))
     added.extend(steering_message(text) for text in context.said_meanwhile(context.agent))
-    usage, refused = Usage(), None
+    usage, refused, hidden = Usage(), None, context.window.refused
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = await context.may_continue(context.agent)
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
         tools = offered_tools(context)
-        seen = seen_by(context.model.info, [*state["messages"], *added])
+        seen = seen_by(context.model.info, [*state["messages"], *added], hidden)
         seen = images_behind_results(seen)
         try:
             history = fitted(context.system, seen, context.window.room(context.model.info, tools))
@@ -150,6 +151,15 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             context.window.refuse(history, tools)
             _say_again(attempt, error.text)
             continue
+        except ModelError as error:
+            # A provider that refuses an image would refuse every later request of the session.
+            shown = {block["base64"] for message in history for block in images_of(message)}
+            if type(error) is not ModelError or not shown or attempt == MAX_UNUSABLE:
+                raise
+            hidden |= shown
+            _say_again(attempt, error.text)
+            continue
+        context.window.refused = hidden
         usage += reply.usage
         problem = _problem(reply.message, history, state.get("plan"), context)
         if problem is None and purpose == "create_plan":

@@ -12,7 +12,7 @@ a sentence in the image's place.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -117,11 +117,13 @@ def without_images(message: BaseMessage, why: str) -> BaseMessage:
     return message.model_copy(update={"content": f"{message.text}\n\n{gone}"})
 
 
-def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def seen_by(
+    info: ModelInfo, messages: Sequence[BaseMessage], refused: Set[str] = frozenset()
+) -> list[BaseMessage]:
     """Return the history as a model can take it.
 
-    It holds only kinds of images that the model knows, and no more of them than one request may
-    hold; the newest stay.
+    It holds only kinds of images that the model knows, none that its provider `refused`, and no
+    more of them than one request may hold; the newest stay.
     """
     seen: list[BaseMessage] = []
     room = MOST_BYTES
@@ -132,6 +134,8 @@ def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessag
             continue
         if any(block.get("mime_type") not in info.images for block in images):
             message = without_images(message, "not shown; this model cannot take it")
+        elif any(block["base64"] in refused for block in images):
+            message = without_images(message, "not shown; the provider refused it")
         else:
             room -= sum(len(block["base64"]) for block in images)
             if room < 0:

@@ -52,9 +52,14 @@ def clean_reply(reply: Reply) -> Reply:
     changed = changed or calls != message.tool_calls
     for index, call in enumerate(calls):
         if not call.get("id") or call["id"] in seen:
-            calls[index] = call = {**call, "id": f"call_{uuid4().hex[:12]}"}
+            calls[index] = {**call, "id": f"call_{uuid4().hex[:12]}"}
             changed = True
-        seen.add(str(call["id"]))
+            # Anthropic's blocks name their calls too; the first one of an id keeps it.
+            blocks = content if isinstance(content, list) else []
+            known = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_use"]
+            for block in [b for b in known if b.get("id") == call.get("id")][1:2]:
+                block["id"] = calls[index]["id"]
+        seen.add(str(calls[index]["id"]))
     if not changed:
         return reply
     fixed: AIMessage = message.model_copy(

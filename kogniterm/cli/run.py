@@ -185,14 +185,15 @@ def do_task(
     plan, call = _given_plan(request)
     words = request.task or ([plan.goal] if plan is not None else [])
     folder = call.folder()
+    settings = call.load_settings()
     user_input = read_task(
         words,
         standard_input(),
         _tell_waiting,
         needed=wanted is None,
         folder=folder,
+        seconds=settings.max_seconds,
     )
-    settings = call.load_settings()
     from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
@@ -488,16 +489,18 @@ def read_task(
     *,
     needed: bool = True,
     folder: str = "",
+    seconds: float | None = None,
 ) -> UserInput | None:
     """Return the task in `words`, with standard input as its data.
 
     Without words, or with a lone "-", standard input is the task. `stdin` is None when it is a
-    terminal. Files that the words name with @ are attached, seen from `folder`. A task that is not
-    `needed` and not there is None: a resumed session may have one. Raises `UsageError` for a task
-    that is missing, empty, too long or not text, and for data that is too long or not text.
+    terminal; `seconds` is how long it may stay silent. Files that the words name with @ are
+    attached, seen from `folder`. A task that is not `needed` and not there is None: a resumed
+    session may have one. Raises `UsageError` for a task that is missing, empty, too long or not
+    text, and for data that is too long, not text or does not come.
     """
     from_stdin = not words or list(words) == ["-"]
-    piped = "" if stdin is None else _decode(_read(stdin, tell_waiting))
+    piped = "" if stdin is None else _decode(_read(stdin, tell_waiting, seconds))
     if from_stdin and not needed and not piped.strip():
         return None
     if from_stdin and stdin is None:
@@ -542,9 +545,14 @@ def keyboard() -> int | None:
         return None
 
 
-def _read(stdin: BinaryIO, tell_waiting: Callable[[], None]) -> bytes:
-    if _is_silent(stdin):
+def _read(stdin: BinaryIO, tell_waiting: Callable[[], None], seconds: float | None) -> bytes:
+    if _is_silent(stdin, PATIENCE if seconds is None else min(seconds, PATIENCE)):
         tell_waiting()
+        if seconds is not None and _is_silent(stdin, seconds):
+            raise UsageError(
+                "Nothing came on standard input in {seconds:g} s; use </dev/null if there is none.",
+                seconds=seconds,
+            )
     data = stdin.read(MAX_DATA + 1)
     if len(data) > MAX_DATA:
         raise UsageError(
@@ -555,15 +563,15 @@ def _read(stdin: BinaryIO, tell_waiting: Callable[[], None]) -> bytes:
     return data
 
 
-def _is_silent(stdin: BinaryIO) -> bool:
-    """Return whether a pipe or socket has neither data nor an end after `PATIENCE`."""
+def _is_silent(stdin: BinaryIO, seconds: float) -> bool:
+    """Return whether a pipe or socket has neither data nor an end after so many seconds."""
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
         return False
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return False
-    ready, _writable, _failed = select.select([stdin], [], [], PATIENCE)
+    ready, _writable, _failed = select.select([stdin], [], [], seconds)
     return not ready
 
 

@@ -124,9 +124,9 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 def write_regular(path: Path, data: bytes, like: tuple[int, int, int] | None = None) -> None:
     """Write `data` beside the resolved `path` and rename it over: never a half-written file.
 
-    Missing folders are made. Mode, owner and group are kept, or `like` those. Where only the file
-    may be written, or its owner is another one, it is written in place and stays that owner's.
-    Raises `OSError`.
+    Missing folders are made. Mode, owner and group are kept, or `like` those. A file with another
+    name, one that is mounted by itself, one of another owner, and one in a folder that may not be
+    written are written in place. Raises `OSError`.
     """
     with parent(path, make=True) as (descriptor, name):
         before = status_in(descriptor, name)
@@ -134,11 +134,13 @@ def write_regular(path: Path, data: bytes, like: tuple[int, int, int] | None = N
             raise LinkMetError(path)
         kept = (stat.S_IMODE(before.st_mode), before.st_uid, before.st_gid) if before else None
         try:
-            _replace(descriptor, name, data, like or kept)
-        except PermissionError:
-            if before is None:
+            if before is None or before.st_nlink == 1:
+                _replace(descriptor, name, data, like or kept)
+                return
+        except OSError as error:
+            if before is None or error.errno not in (errno.EPERM, errno.EACCES, errno.EBUSY):
                 raise
-            _overwrite(descriptor, name, data, like)
+        _overwrite(descriptor, name, data, like)
 
 
 def _new_file(descriptor: int) -> tuple[int, str]:

@@ -33,6 +33,7 @@ from kogniterm.models.catalog import (
 )
 from kogniterm.models.local.weights import CATALOGUE, state_of
 from kogniterm.models.providers.provider_model import checked_url, from_transport, host_of
+from kogniterm.settings import readable_proxies
 from kogniterm.types import Phrase
 
 LIST_SECONDS = 4.0
@@ -213,10 +214,9 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
 
     host = host_of(checked_url(url, title))
     try:
-        with (
-            httpx.Client(timeout=patience) as client,
-            client.stream("GET", url, headers=dict(headers)) as answer,
-        ):
+        with readable_proxies():
+            client = httpx.Client(timeout=patience)
+        with client, client.stream("GET", url, headers=dict(headers)) as answer:
             if answer.status_code >= 300:
                 raise _refused(answer.status_code, title, host)
             found = json.loads(_bytes(answer.iter_bytes(), patience))

@@ -56,6 +56,7 @@ ERRORS: Mapping[str, type[ModelError]] = {
     "blocked": ModelBlockedError,
     "reply": ModelReplyError,
     "overflow": ContextOverflowError,
+    "refused": ModelError,
 }
 
 

@@ -112,7 +112,8 @@ def open_session(
         with _with_hint(unread):
             new = session_id is None or (create and store.info(session_id) is None)
             name, model = _chosen_model(settings, options, open_model, new=new)
-        journal = _open_journal(store, session_id, folder, name, create=create)
+        journal, moved = _open_journal(store, session_id, folder, name, create=create)
+        notices += moved
         opened.callback(journal.close)
         telemetry = telemetry_variables(environ, settings_room.environment())
         given = SessionInputs(
@@ -175,14 +176,21 @@ def _effort_notices(options: ModelOptions, info: ModelInfo) -> tuple[Phrase, ...
 
 def _open_journal(
     store: SessionStore, session_id: str | None, folder: str, model: str | None, *, create: bool
-) -> SessionJournal:
+) -> tuple[SessionJournal, tuple[Phrase, ...]]:
+    """Return the journal, and a sentence where the session goes on in another folder."""
     if session_id is None:
-        return store.create(folder=folder, model=model or "")
+        return store.create(folder=folder, model=model or ""), ()
     if create:
-        return store.open_or_create(session_id, folder=folder, model=model)
-    if session_id == "last":
-        session_id = store.find("last", folder=folder).id
-    return store.open(session_id, model=model)
+        return store.open_or_create(session_id, folder=folder, model=model), ()
+    from kogniterm.sessions.session_search import storable
+
+    info = store.find(session_id, folder=folder)
+    journal = store.open(info.id, model=model, folder=folder)
+    if journal.state.folder != folder or info.folder == storable(folder):
+        return journal, ()
+    values = {"before": info.folder, "folder": folder}
+    told = Phrase("{before} does not exist any more; the session now works in {folder}.", values)
+    return journal, (told,)
 
 
 @contextmanager

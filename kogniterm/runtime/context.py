@@ -204,11 +204,17 @@ class ContextService:
             io.sink(events.Notice(told, "warning"))
             return
         await self._compact(partial(relay_aside, sink=io.sink, count=count), asked=False)
-        text = Phrase(
-            "History compacted from about {before} to {after} tokens.",
-            {"before": before, "after": self.journal.history_tokens},
-        )
-        io.sink(events.Notice(text))
+        values: dict[str, object] = {"before": before, "after": self.journal.history_tokens}
+        if self.journal.history_tokens < before:
+            told = Phrase("History compacted from about {before} to {after} tokens.", values)
+            io.sink(events.Notice(told))
+            return
+        self.blocked = True
+        told = Phrase(
+            "The input has about {after} tokens, more than this model takes, so the middle of it "
+            "is left out. Name a file in its place, or choose another model.", values,
+        )  # fmt: skip
+        io.sink(events.Notice(told, "warning"))
 
     async def compact_now(
         self, *, asked: bool = False, sink: EventSink | None = None

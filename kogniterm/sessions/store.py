@@ -256,6 +256,10 @@ class SessionStore:
         sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
         if last:
             if not sessions:
+                if folder is not None and self.sessions(used=True, limit=1):
+                    raise UsageError(
+                        "No session of this folder; for those of others: kogniterm sessions list"
+                    )
                 raise UsageError("No sessions yet; start one with: kogniterm")
             return sessions[0]
         wanted = fold_case(reference.strip())

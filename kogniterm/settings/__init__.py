@@ -11,8 +11,10 @@ prompt needs; `load` checks everything and imports pydantic-settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import SettingsError
@@ -21,12 +23,38 @@ from kogniterm.settings.quick_settings import QuickSettings, quick
 if TYPE_CHECKING:
     from kogniterm.settings.schema import Settings
 
-__all__ = ["QuickSettings", "Settings", "environment", "load", "names_in", "quick"]
+__all__ = [
+    "QuickSettings",
+    "Settings",
+    "environment",
+    "load",
+    "names_in",
+    "quick",
+    "readable_proxies",
+]
 
 
 def environment() -> dict[str, str]:
     """Return a copy of the process environment. Nothing else in the package reads it."""
     return dict(os.environ)
+
+
+@contextmanager
+def readable_proxies() -> Iterator[None]:
+    """Let an HTTP client be made that knows no networks of IPv6 and no brackets in NO_PROXY."""
+    with _PROXIES:
+        found = {name: os.environ.get(name, "") for name in ("NO_PROXY", "no_proxy")}
+        before = {name: value for name, value in found.items() if value}
+        for name, value in before.items():
+            known = (one.strip(" []") for one in value.split(",") if "/" not in one or "." in one)
+            os.environ[name] = ",".join(known)
+        try:
+            yield
+        finally:
+            os.environ.update(before)
+
+
+_PROXIES = Lock()
 
 
 def load(

@@ -251,7 +251,8 @@ def find_files(
 
 def _matcher(glob: str) -> Callable[[Path], bool]:
     """Return a check of paths against a glob as ripgrep reads it, braces and `!` included."""
-    wanted, globs = not glob.startswith("!"), [glob.removeprefix("!").removeprefix("/")]
+    wanted = not glob.startswith("!")
+    globs = [glob.removeprefix("!").removeprefix("/").removeprefix("./")]
     while braced := [one for one in globs if _BRACES.search(one)]:
         found = _BRACES.search(braced[0])
         assert found is not None

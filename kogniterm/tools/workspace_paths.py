@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+import unicodedata
 from pathlib import Path
 from typing import TypeVar
 
 from kogniterm.errors import PathChangedError, ToolError, why
-from kogniterm.host.safe_files import LinkMetError, look, resolved
+from kogniterm.host.safe_files import LinkMetError, listable, look, resolved
 from kogniterm.storage.folders import named
+from kogniterm.text.visible import whole
 from kogniterm.tools.base import Arguments
 
 
@@ -34,15 +36,36 @@ def with_real_path(cwd: str, arguments: P) -> P:
 def real_path(cwd: str, name: str) -> Path:
     """Return the path that `name` means from `cwd`, with links followed as far as they lead.
 
+    Of a name that no file has, it is the path of the only file there whose name reads the same.
     Raises `ToolError` for what can be no file's name, and where a link may not be read.
     """
     path = named(cwd, name)
     try:
-        return resolved(path)
+        path = resolved(path)
+        return path if os.path.lexists(path) else resolved(_that_reads_the_same(path))
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError:  # a NUL, or half a character
         raise ToolError("{path} is not a valid file name.", path=ascii(name)) from None
+
+
+def _that_reads_the_same(path: Path) -> Path:
+    r"""Return the file beside the missing `path` whose name a model writes in the same way.
+
+    It may have other blanks, composed letters, or bytes that are shown as `\xe9`.
+    """
+    try:
+        with listable(path.parent) as folder, os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return path
+    wanted = _as_read(path.name)
+    same = [name for name in names if _as_read(name) == wanted]
+    return path.with_name(same[0]) if len(same) == 1 else path
+
+
+def _as_read(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", whole(name)).split())
 
 
 def judged_path(cwd: str, name: str) -> Path:

@@ -250,7 +250,9 @@ async def test_a_cancelled_turn_ends_the_whole_tree_of_its_command(
 ) -> None:
     sleeping = nap()
     command = f"echo begun; bash -c '{sleeping}; :'"
-    editor = make_editor(f'  - {{when: {{last_contains: "take long"}}, run: "{command}"}}')
+    editor = make_editor(
+        f'  - {{when: {{last_contains: "take long"}}, run: "{command}", repeat: 2}}'
+    )
     async with editing(editor, "--auto-approve") as user:
         session = await user.open()
         turn = asyncio.ensure_future(user.say(session, "take long"))
@@ -260,7 +262,12 @@ async def test_a_cancelled_turn_ends_the_whole_tree_of_its_command(
         await user.agent.cancel(session_id=session)
         assert await turn == "cancelled"
         assert not running(sleeping)
+        turn = asyncio.ensure_future(user.say(session, "take long"))
+        await until_seen(lambda: bool(running(sleeping)))
+        # Editors stop a turn and send the next prompt at once.
+        await user.agent.cancel(session_id=session)
         assert await user.say(session, "hello") == "end_turn"
+        assert await turn == "cancelled"
 
 
 ASKS = """

@@ -460,3 +460,22 @@ def test_bytes_in_names_that_are_no_text_are_shown(
     assert r"caf\\xe9.txt" in sent
     assert r"d\\xff" in sent
     assert shell.run("memory", "list", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("--resume", "moving"), ("--continue",)])
+def test_a_session_goes_on_where_its_folder_went(shell: Shell, words: tuple[str, ...]) -> None:
+    model = shell.script("replies: [{run: pwd, repeat: 1}, {text: Hi., repeat: forever}]")
+    words = ("run", *words, "--model", model, *AUTO)
+    folder, other = shell.project / "p", shell.project / "q"
+    folder.mkdir()
+    assert shell.run("run", "moving", "--model", model, *AUTO, cwd=folder).returncode == 0
+    folder.rename(other)
+    done = shell.run(*words, "more", "-C", str(other))
+    if "--continue" in words:
+        assert "for those of others: kogniterm sessions list" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert f"{folder} does not exist any more; the session now works in {other}." in done.stderr
+    again = shell.run(*words, "and more", "-C", str(shell.project))
+    assert (again.returncode, "any more" in again.stderr) == (0, False)
+    assert str(other) in shell.run("sessions", "list").stdout

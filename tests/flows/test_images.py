@@ -53,6 +53,26 @@ async def test_an_image_reaches_the_model_and_stands_once_in_the_journal(
     assert flow.of(events.Notice) == []
 
 
+async def test_an_image_that_the_provider_refuses_costs_no_later_turn(make_flow: MakeFlow) -> None:
+    flow = looking(
+        make_flow,
+        "- {error: refused, message: Could not process image}\n"
+        "- {expect: {images: 0, any_contains: the provider refused it}, text: I cannot see it.}\n"
+        "- {expect: {images: 0}, text: Yes.}",
+    )
+    assert (await flow.run(ASKED)).text == "I cannot see it."
+    assert "Could not process image" in str(flow.of(events.ModelRetried)[0].reason)
+    assert (await flow.run("Sure?")).text == "Yes."
+
+
+async def test_an_input_above_the_window_is_said_to_be_cut(make_flow: MakeFlow) -> None:
+    model = "model: {context_window: 16000, max_output: 1000}\n"
+    flow = make_flow(model + "replies:\n- {when: {purpose: compact}, text: S.}\n- Done.")
+    assert (await flow.run("word " * 40_000)).text == "Done."
+    (told,) = flow.of(events.Notice)
+    assert "more than this model takes, so the middle of it is left out" in str(told.text)
+
+
 async def test_a_resumed_session_still_shows_it(make_flow: MakeFlow) -> None:
     flow = looking(make_flow, "- Red.")
     await flow.run(ASKED)

@@ -217,6 +217,44 @@ async def test_results_are_foreign_bounded_and_harmless(make_flow: MakeFlow) -> 
     assert len(big) < 100_000
 
 
+LOOSE = r"""
+import json, sys
+print("[INFO] server running on stdio\n" + '{"level": "info"}', flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    tools = [{"name": "one", "inputSchema": {"properties": {}}}, {"name": "two", "inputSchema": {}}]
+    tools.append({"name": "three"})
+    content = [{"type": "text", "text": "4 items @ half"}]
+    done = {"content": content, "structuredContent": {"items": [1, 2]}}
+    version = asked.get("params", {}).get("protocolVersion")
+    results = {
+        "initialize": {"protocolVersion": version, "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "loose", "version": "1"}},
+        "tools/list": {"tools": tools}, "tools/call": done,
+    }
+    if "id" in asked:
+        print('{"level": "debug"}')
+        found = results.get(asked["method"])
+        end = {"result": found} if found else {"error": {"code": -32601, "message": "none"}}
+        answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **end})
+        print(answer.replace("@", r"\ud83d"), flush=True)
+"""
+
+
+async def test_a_server_that_is_a_little_wrong_is_used(make_flow: MakeFlow) -> None:
+    replies = script(call("mcp__demo__one"), call("mcp__demo__two"))
+    flow = make_flow(replies, decisions=[yes, yes], mcp_direct_tools=100)
+    file = flow.folder / "loose.py"
+    file.write_text(LOOSE)
+    await trusted(flow, args=[str(file)])
+    flow.open()
+    await flow.run()
+    told = [text for text in flow.shown if "4 items" in text]
+    assert len(told) == 2
+    assert all("4 items \N{REPLACEMENT CHARACTER} half" in text for text in told)
+    assert all('"items": [' in text for text in told)
+
+
 async def test_an_endless_result_ends_the_connection(make_flow: MakeFlow) -> None:
     flow = make_flow(
         script(call("mcp__demo__big", "{size: 20000000}"), call("mcp__demo__big", "{size: 3}")),

@@ -48,7 +48,8 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
            ("words",), ("locale",)),
     "runtime": (
         ("python_api", "replay"), ("build",), ("assembly",), ("input_steps",), ("operations",),
-        ("inputs", "session_approver", "unattended"), ("session",), ("turn",), ("session_plans", "side_by_side"),
+        ("inputs", "session_approver", "unattended"), ("session",), ("turn",),
+        ("session_plans", "side_by_side"),
         ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
         ("services",), ("turn_end", "turn_limits"), ("turn_journal", "turn_ports", "plan_edits"),
         ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",

@@ -31,6 +31,13 @@ async def test_an_edit_replaces_exactly_and_keeps_the_mode(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["run.sh"]
 
 
+async def test_both_names_of_a_file_have_the_edit(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("old")
+    (tmp_path / "two").hardlink_to(tmp_path / "one")
+    await edit(tmp_path, path="one", old="old", new="new, and longer")
+    assert (tmp_path / "two").read_text() == "new, and longer"
+
+
 def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     tool = edit_file(lambda: str(tmp_path), str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,25 @@ async def test_a_byte_behind_what_is_looked_at_first_is_shown_too(tmp_path: Path
     assert (await read(tmp_path, start=-1)).endswith(
         ": Jos\\xe9\n[not UTF-8: \\xe9 stands for one byte, in edit_file too]"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        (b"Screenshot 3\xe2\x80\xafPM.txt", "Screenshot 3 PM.txt"),  # a narrow blank, by macOS
+        (b"two\xc2\xa0words.txt", "two words.txt"),
+        (b"cafe\xcc\x81.txt", "caf\N{LATIN SMALL LETTER E WITH ACUTE}.txt"),
+        (b"caf\xe9.txt", r"caf\xe9.txt"),
+    ],
+)
+async def test_a_name_is_found_as_a_model_writes_it(
+    tmp_path: Path, name: bytes, written: str
+) -> None:
+    (tmp_path / os.fsdecode(name)).write_text("here")
+    assert (await read(tmp_path, path=written)).startswith("1: here")
+    (tmp_path / f"{os.fsdecode(name).replace('.txt', '')}\N{NO-BREAK SPACE}.txt").touch()
+    (tmp_path / written).write_text("exactly")
+    assert (await read(tmp_path, path=written)).startswith("1: exactly")
 
 
 async def test_a_binary_file_is_no_text(tmp_path: Path) -> None:

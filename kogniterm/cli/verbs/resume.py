@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import Example, Subparsers, add_verb
@@ -54,7 +55,8 @@ def run(call: CallOptions, session: str | None) -> int:
     with open_sessions(call) as store:
         if session:
             info = store.find(session)
-            call = call._replace(resume=info.id, cwd=call.cwd or info.folder)
+            there = info.folder if Path(info.folder).is_dir() else None
+            call = call._replace(resume=info.id, cwd=call.cwd or there)
         else:
             rows = _rows(store)
     return open_prompt.run(call, sessions=rows)

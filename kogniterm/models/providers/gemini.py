@@ -22,6 +22,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME, GEMINI_API, cached_start, efforts_of, thinking_tokens
+from kogniterm.models.providers.gemini_schema import declared
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -35,9 +36,10 @@ from kogniterm.models.providers.provider_model import (
     retry_after,
     too_long,
 )
-from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply, ToolSpec
 
 if TYPE_CHECKING:
+    from google.genai.types import Tool
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_google_genai import ChatGoogleGenerativeAI
 
@@ -59,6 +61,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         # An explicit address also keeps a tracing gateway in the environment out of the way.
         self._url = checked_url(options.base_urls.get(info.provider) or url, PROVIDER)
         self._wire: Wire | None = None
+        self._declared: tuple[tuple[ToolSpec, ...], list[Tool]] = ((), [])
 
     def _connect(self) -> ChatGoogleGenerativeAI:
         from google.genai import Client
@@ -147,7 +150,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         client = self._open()
         assert self._wire is not None
         for _ in range(2):
-            call = self._wire.plan(request.messages, _settings(request))
+            call = self._wire.plan(request.messages, self._settings(request))
             tokens = cached = 0
             try:
                 async for chunk in client.astream(
@@ -169,6 +172,23 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
                 self._wire.plain = True
             finally:
                 await self._wire.end(call)
+
+    def _settings(self, request: ModelRequest) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        if request.purpose == "web_search":
+            settings["tools"] = [{"google_search": {}}]
+        elif request.tools:
+            if self._declared[0] != request.tools:
+                from google.genai.types import Tool
+
+                forms = [declared(tool) for tool in request.tools]
+                made = Tool.model_validate({"function_declarations": forms})
+                self._declared = request.tools, [made]
+            settings["tools"] = self._declared[1]
+        if request.schema is not None:
+            settings["response_mime_type"] = "application/json"
+            settings["response_schema"] = dict(request.schema)
+        return settings
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         async with aclosing(super()._attempt(request)) as events:
@@ -230,20 +250,6 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
     def _problem(self, message: AIMessage) -> str:
         finish = str(message.response_metadata.get("finish_reason") or "STOP")
         return PROBLEMS.get(finish, f"the provider ended it ({finish})")
-
-
-def _settings(request: ModelRequest) -> dict[str, Any]:
-    from kogniterm.models.providers.chunks import tool_form
-
-    settings: dict[str, Any] = {}
-    if request.purpose == "web_search":
-        settings["tools"] = [{"google_search": {}}]
-    elif request.tools:
-        settings["tools"] = [tool_form(tool) for tool in request.tools]
-    if request.schema is not None:
-        settings["response_mime_type"] = "application/json"
-        settings["response_schema"] = dict(request.schema)
-    return settings
 
 
 BLOCKED_FINISHES = frozenset(

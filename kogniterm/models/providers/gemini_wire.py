@@ -36,6 +36,7 @@ from langchain_core.messages import (
 
 from kogniterm.models.providers.gemini_cache import PrefixCache, Stored
 from kogniterm.models.providers.provider_model import hooks
+from kogniterm.settings import readable_proxies
 
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""
@@ -318,9 +319,10 @@ class Wire(httpx.AsyncBaseTransport):
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             # Time-outs come with each request.
-            self._client = httpx.AsyncClient(
-                timeout=None, verify=self.certificates, event_hooks=hooks()
-            )
+            with readable_proxies():
+                self._client = httpx.AsyncClient(
+                    timeout=None, verify=self.certificates, event_hooks=hooks()
+                )
             self._loop = loop
         return self._client
 

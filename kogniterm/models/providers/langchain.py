@@ -31,6 +31,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME, always_thinks, thinking_tokens
+from kogniterm.models.providers.compatible_stream import MendedStream
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -43,6 +44,7 @@ from kogniterm.models.providers.provider_model import (
     hooks,
     host_of,
     overflows,
+    read_through,
     retry_after,
     too_long,
 )
@@ -242,8 +244,11 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
 
     # LangChain shares one connection pool per address and never closes it: ours is our own.
     # Redirects are not followed, because they would take the key along.
+    seen = hooks()
+    if options.base_urls.get("openai"):
+        seen["response"].append(_mend)
     http = openai.DefaultAsyncHttpxClient(
-        timeout=options.idle, follow_redirects=False, event_hooks=hooks()
+        timeout=options.idle, follow_redirects=False, event_hooks=seen
     )
     chat = ChatOpenAI(
         model=info.name.partition(":")[2],
@@ -258,6 +263,12 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
         http_async_client=http,
     )
     return Client(chat, http.aclose, {})
+
+
+async def _mend(response: Any) -> None:
+    """Let the client read what a compatible service sends as OpenAI would have sent it."""
+    if response.status_code == 200 and not response.headers.get("content-encoding"):
+        read_through(MendedStream, response)
 
 
 def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Client:

@@ -25,9 +25,11 @@ from kogniterm.errors import (
     ModelQuotaError,
     ModelUnavailableError,
     SettingsError,
+    why,
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import Provider
+from kogniterm.settings import readable_proxies
 from kogniterm.text.shorten import gist
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
@@ -76,8 +78,17 @@ class ProviderModel(Generic[Client]):
             if self._client is None:
                 try:
                     silence_tracing()
-                    self._client = self._connect()
-                except (ImportError, ValueError, TypeError) as error:
+                    with readable_proxies():
+                        self._client = self._connect()
+                except OSError as error:
+                    raise ModelError(
+                        "The certificates cannot be read ({detail}); check SSL_CERT_FILE and "
+                        "SSL_CERT_DIR.",
+                        detail=why(error),
+                    ) from error
+                except ImportError as error:
+                    raise self._no_client(detail(error)) from error
+                except self._foreign() as error:
                     raise self._no_client(detail(error)) from error
             return self._client
 
@@ -209,15 +220,19 @@ def hooks() -> dict[str, list[Callable[..., Awaitable[None]]]]:
 
 
 async def limit(response: Any) -> None:
-    """Let reading `response` raise `LongEventError` as soon as one line of it is too long.
+    """Let reading `response` raise `LongEventError` as soon as one line of it is too long."""
+    read_through(_Limited, response)
+
+
+def read_through(stream: type, response: Any) -> None:
+    """Let what is read of `response` pass through a stream of this class.
 
     Takes a response of httpx or of a fork of it, as some providers' clients bring one.
     """
     kinds = type(response.stream).__mro__
     plain = next((kind for kind in kinds if kind.__name__ == "AsyncByteStream"), None)
     if plain is not None:
-        stream = type("LimitedStream", (_Limited, plain), {})(response.stream)
-        response.stream = stream
+        response.stream = type("ReadThrough", (stream, plain), {})(response.stream)
 
 
 class _Limited:

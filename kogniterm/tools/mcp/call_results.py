@@ -23,11 +23,19 @@ MAX_IMAGES = 8
 def call_end(server: str, tool: str, result: Any) -> tuple[Observation, bool]:
     """Return the end of a call, from the SDK's `CallToolResult`."""
     texts, images = _contents(result.content)
-    if not texts and result.structured_content is not None:
-        texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
+    structured = result.structured_content
+    if structured is not None and structured not in map(_value, texts):
+        texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
     text = clean("\n\n".join(texts))[:MAX_TEXT]
     told = untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
     return Observation(told, tuple(images)), bool(result.is_error)
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation:

@@ -8,6 +8,7 @@ with a reason.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
@@ -101,6 +102,10 @@ async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator
             tasks.cancel_scope.cancel()
 
 
+_HALVES = re.compile(rb"(\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..", re.DOTALL)
+"""Finds halves of characters among the escapes of JSON: JavaScript cuts texts between them."""
+
+
 async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[Any]:
     from mcp.shared.message import SessionMessage
     from mcp_types.jsonrpc import jsonrpc_message_adapter
@@ -108,13 +113,28 @@ async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[
     noise = 0
     async for line in _lines(pipes, problem):
         try:
-            yield SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            whole = _HALVES.sub(lambda found: found[1] or b"\\ufffd", line)
+            message = jsonrpc_message_adapter.validate_json(whole, by_name=False)
+            _leave_out_bad_tools(getattr(message, "result", None))
+            yield SessionMessage(message)
         except ValueError:
             noise += 1
-            if noise > MAX_NOISE or line[:1] in (b"{", b"["):
+            if noise > MAX_NOISE or (line[:1] == b"{" and b'"jsonrpc"' in line):
                 wrote = Phrase("it wrote what is no MCP message: {line}", {"line": shown(line)})
                 problem.text = wrote
                 return
+
+
+def _leave_out_bad_tools(result: object) -> None:
+    """Keep the tools of a list that can be called: the SDK would refuse all for one."""
+    if isinstance(result, dict) and isinstance(result.get("tools"), list):
+        tools = [one for one in result["tools"] if isinstance(one, dict)]
+        schemas = [one.get("inputSchema") for one in tools]
+        result["tools"] = [
+            {**tool, "inputSchema": {**schema, "type": "object"}}
+            for tool, schema in zip(tools, schemas, strict=True)
+            if isinstance(tool.get("name"), str) and isinstance(schema, dict)
+        ]
 
 
 async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[bytes]:

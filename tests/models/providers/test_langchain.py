@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.agent.replies import is_unusable
+from kogniterm.agent.replies import clean_reply, is_unusable
 from kogniterm.errors import (
     ContextOverflowError,
     ModelAuthError,
@@ -26,7 +26,7 @@ from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import price_of
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.models.providers.langchain import LangChainModel
-from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, Usage
+from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, ToolSpec, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
 from tests.support.fake_gemini import Answer, FakeGemini
 from tests.support.provider_streams import (
@@ -428,3 +428,127 @@ def test_an_address_that_is_none_is_refused_at_once(
 async def test_ollama_is_found_at_its_address(open_one: Opener, fake_gemini: FakeGemini) -> None:
     fake_gemini.raw(*spoken("ollama", "here"))
     assert (await ask(open_one("ollama", fake_gemini.url))).text == "here"
+
+
+def piece(call_id: str | None, name: str | None, arguments: str, **index: Any) -> dict[str, Any]:
+    made = openai_call(0, call_id, name, arguments)
+    del made["tool_calls"][0]["index"]
+    made["tool_calls"][0].update(index)
+    return made
+
+
+LOOSE_CALLS = {
+    "no index": [piece("a", "execute_command", '{"comm'), piece(None, None, 'and": "ls"}')],
+    "null index": [
+        piece("a", "execute_command", '{"comm', index=None),
+        piece(None, None, 'and": "ls"}', index=None),
+    ],
+    "repeated names": [
+        piece("a", "execute_command", '{"comm', index=0),
+        piece("a", "execute_command", 'and": "ls"}', index=0),
+    ],
+    "one index": [
+        piece("a", "execute_command", '{"command": "ls"}', index=0),
+        piece("b", "execute_command", '{"command": "ls"}', index=0),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", LOOSE_CALLS)
+@pytest.mark.parametrize("finish", ["", None, "tool_calls"])
+async def test_calls_of_a_loosely_compatible_service_are_whole(
+    kind: str, finish: str | None, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    stream = openai_stream(*LOOSE_CALLS[kind], finish=finish)
+    fake_gemini.raw(*stream, *([b"data: [DONE]\n\n"] if finish is None else []))
+    calls = (await ask(open_one("openai"), tools=TOOLS)).message.tool_calls
+    wanted = ("execute_command", {"command": "ls"})
+    assert {call["id"] for call in calls} == ({"a", "b"} if kind == "one index" else {"a"})
+    assert [(call["name"], call["args"]) for call in calls] == [wanted] * len(calls)
+
+
+async def test_a_reply_that_is_no_stream_is_read(open_one: Opener, fake_gemini: FakeGemini) -> None:
+    function = {"name": "execute_command", "arguments": '{"command": "ls"}'}
+    message = {"role": "assistant", "content": "Hello", "tool_calls": [
+        {"id": "a", "type": "function", "function": function},
+    ]}  # fmt: skip
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    fake_gemini.raw_body(200, json.dumps({"id": "c", "model": "m", "choices": [choice]}))
+    heard = await ask(open_one("openai"), tools=TOOLS)
+    assert heard.message.text == "Hello"
+    assert heard.message.tool_calls[0]["args"] == {"command": "ls"}
+
+
+async def test_a_repeated_id_is_renamed_in_the_blocks_too(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    call = {"name": "read_file", "json": '{"path": "a"}'}
+    twice = [one.replace(b"toolu_1", b"toolu_0") for one in anthropic_stream(call, call)]
+    fake_gemini.raw(*twice)
+    fake_gemini.raw(*spoken("anthropic", "done"))
+    model = open_one("anthropic")
+    reply = clean_reply((await ask(model, tools=TOOLS)).reply).message
+    answers = [ToolMessage("x", tool_call_id=str(one["id"])) for one in reply.tool_calls]
+    await ask(model, HumanMessage("go"), reply, *answers, tools=TOOLS)
+    sent = fake_gemini.last.body["messages"][1]["content"]
+    ids = [block["id"] for block in sent if block["type"] == "tool_use"]
+    assert len(ids) == len(set(ids)) == 2
+
+
+ODD_SCHEMAS: dict[str, tuple[Any, Any]] = {
+    "numbers": ({"enum": [1, 2]}, {"type": "INTEGER", "description": "One of: 1, 2."}),
+    "true": ({"const": True}, {"type": "BOOLEAN", "description": "One of: true."}),
+    "null": ({"enum": ["a", None]}, {"type": "STRING", "nullable": True, "enum": ["a"]}),
+    "no target": ({"$ref": "#/$defs/none"}, {"type": "STRING"}),
+    "elsewhere": ({"$ref": "https://schema.example/x"}, {"type": "STRING"}),
+    "itself": (
+        {"$ref": "#"},
+        {"type": "OBJECT", "properties": {"v": {"type": "STRING"}}, "required": ["v"]},
+    ),
+    "array or null": (
+        {"type": ["array", "null"]},
+        {"type": "ARRAY", "nullable": True, "items": {"type": "STRING"}},
+    ),
+    "two types": (
+        {"type": ["integer", "string"], "description": "D"},
+        {"any_of": [
+            {"type": "INTEGER", "description": "D"}, {"type": "STRING", "description": "D"},
+        ]},
+    ),
+    "nested": (
+        {"properties": {"a": {"type": "string"}, "b": True}, "required": ["a", "c"]},
+        {"type": "OBJECT", "required": ["a"],
+         "properties": {"a": {"type": "STRING"}, "b": {"type": "STRING"}}},
+    ),
+    "all of": (
+        {"allOf": [{"$ref": "#/$defs/one"}, {"properties": {"b": {"type": "number"}}}]},
+        {"type": "OBJECT", "properties": {"a": {"type": "STRING"}, "b": {"type": "NUMBER"}}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD_SCHEMAS)
+async def test_gemini_gets_any_schema_in_its_own_form(
+    kind: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    given, wanted = ODD_SCHEMAS[kind]
+    one = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema = {"$defs": {"one": one}, "properties": {"v": given}, "required": ["v", "w"]}
+    fake_gemini.raw(*spoken("google_genai", "done"))
+    await ask(open_one("google_genai"), tools=(*TOOLS, ToolSpec("odd", "Odd.", schema)))
+    (*_, declared) = fake_gemini.last.body["tools"][0]["functionDeclarations"]
+    assert declared["parameters"]["required"] == ["v"]
+    assert declared["parameters"]["properties"]["v"] == wanted
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])
+async def test_proxies_and_certificates_are_the_machines(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "fd00::/8,[::1],127.0.0.1")
+    fake_gemini.raw(*spoken(provider, "here"))
+    assert (await ask(open_one(provider))).message.text == "here"
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+    with pytest.raises(ModelError, match="check SSL_CERT_FILE"):
+        await ask(open_one(provider, "https://127.0.0.1:1"))
