@@ -37,6 +37,7 @@ from kogniterm.host.safe_files import (
     status_in,
     write_regular,
 )
+from kogniterm.host.walk import walk_folder
 from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import changed, unified
 from kogniterm.types import Phrase
@@ -79,20 +80,13 @@ def walk(path: Path, closed: list[str]) -> Iterator[tuple[str, FileSnapshot | No
     with contextlib.suppress(OSError):
         first = look_at(path)
     yield str(path), first
-    waiting = [str(path)] if first is not None and first.kind == "folder" else []
-    while waiting:
-        found = waiting.pop()
-        try:
-            with listable(Path(found)) as listed:
-                for name in sorted(os.listdir(listed)):  # noqa: PTH208 - a descriptor
-                    inner, entry = f"{found.rstrip('/')}/{name}", None
-                    with contextlib.suppress(OSError):
-                        entry = _look_in(listed, name, inner)
-                    if entry is not None and entry.kind == "folder":
-                        waiting.append(inner)
-                    yield inner, entry
-        except OSError:
-            closed.append(found)
+    if first is None or first.kind != "folder":
+        return
+    for one in walk_folder(path, lambda name, _error: closed.append(str(path / name))):
+        inner, entry = str(path / one.path), None
+        with contextlib.suppress(OSError):
+            entry = _look_in(one.folder, one.found.name, inner)
+        yield inner, entry
 
 
 def look_at(path: Path) -> FileSnapshot:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import walk_folder
 from kogniterm.storage import drivers
 from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without_letters
 from kogniterm.types import Phrase
@@ -80,7 +82,9 @@ def scan(
     before = {one.path: one for one in known}
     files = read = 0
     found: list[Path] = []
-    for file in dict.fromkeys(_files(paths)):
+    # SQLite's files beside a database belong to it.
+    whole = (path.with_name(path.name + ending) for path in paths for ending in ("", *_BESIDE))
+    for file in dict.fromkeys(file for path in whole for file in _files(path)):
         searched = before.get(file)
         if searched is None or searched.stamp != stamp(file):
             searched = _search_file(file, matcher)
@@ -119,21 +123,18 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            for folder, _, names in os.walk(path):
-                yield from (
-                    file for name in sorted(names) if is_regular(file := Path(folder) / name)
-                )
-        elif is_regular(path):
-            yield path
-            # SQLite's files beside the database belong to it.
-            yield from (
-                beside
-                for ending in _BESIDE
-                if is_regular(beside := path.with_name(path.name + ending))
-            )
+def _files(path: Path) -> Iterator[Path]:
+    """Yield `path`, or the regular files below it. Raises `StorageError` kinds."""
+
+    def refuse(folder: str, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # it may go at any time
+            with drivers.storage_errors(path / folder):
+                raise error
+
+    if path.is_dir():
+        yield from (path / one.path for one in walk_folder(resolved(path), refuse) if one.is_file)
+    elif is_regular(path):
+        yield path
 
 
 def _search_file(path: Path, matcher: Matcher) -> Searched:
@@ -165,16 +166,11 @@ class FilePurge:
             return Purged(self._place, 0)
         removed = 0
         searched = []
-        for file in self._files():
+        for file in (file for path in self._paths for file in _files(path)):
             changed, outcome = _overwrite(file, matcher)
             removed += changed
             searched.append(outcome)
         return Purged(self._place, removed, searched=tuple(searched))
-
-    def _files(self) -> Iterator[Path]:
-        for path in self._paths:
-            candidates = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (one for one in candidates if is_regular(one))
 
 
 def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:

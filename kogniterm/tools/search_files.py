@@ -26,9 +26,10 @@ from pydantic import Field
 from kogniterm.errors import ToolError, why
 from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
 from kogniterm.host.programs import find_program, host_environment
+from kogniterm.host.safe_files import LinkMetError, open_file, working_folder
 from kogniterm.host.safe_files import folder as open_folder
-from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
+from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.text.shorten import left_out
@@ -42,6 +43,7 @@ MAX_FILES = 100_000
 MAX_SECRET_LINES = 2_000
 """Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
+_LIMITS = WalkLimits(seconds=SECONDS)
 _PIECE = 16 << 20
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 _NOT_LISTED = "files that git ignores are left out"
@@ -472,6 +474,8 @@ def _own_search(
                         raise TimeoutError
         except TimeoutError:
             raise
+        except LinkMetError:  # which ripgrep does not follow either
+            continue
         except OSError as error:
             skipped.append(f"{path.relative_to(base)} ({why(error)})")
             continue
@@ -487,35 +491,20 @@ def files_below(root: Path, skipped: list[str]) -> Iterator[Path]:
     """Yield regular files below `root`, relative to it, without those that git ignores.
 
     Folders that are left out otherwise are added to `skipped`. `root` is a resolved path.
-    No folder is opened through a link, so what is listed lies below the folder that was judged,
-    whatever is put in its place.
     """
     listed = _git_files(root)
     yield from _walked(root, skipped) if listed is None else listed
 
 
 def _walked(root: Path, skipped: list[str]) -> Iterator[Path]:
-    waiting = [Path()]
-    while waiting:
-        below = waiting.pop()
-        try:
-            folders, files = _inside_folder(root / below)
-        except OSError as error:
-            skipped.append(f"{below}/ ({why(error)})")
-            continue
-        skipped += (f"{below / name}/" for name in folders if name in NEVER - {".git"})
-        yield from (below / name for name in files)
-        waiting += (below / name for name in reversed(folders) if name not in NEVER)
+    def unseen(folder: str, error: OSError) -> None:
+        skipped.append(f"{folder or '.'}/ ({why(error)})")
 
-
-def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
-    """Return names of folders to search, and of regular files. Raises `OSError`."""
-    with listable(path) as listed:
-        with os.scandir(listed) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-        files = [one.name for one in entries if _is_file(one.name, listed)]
-    return folders, files
+    for one in walk_folder(root, unseen, _LIMITS, enters=lambda name: name not in NEVER):
+        if _is_file(one.found.name, one.folder):
+            yield Path(one.path)
+        elif one.is_folder and one.found.name in NEVER - {".git"}:
+            skipped.append(f"{one.path}/")
 
 
 def _git_files(root: Path) -> list[Path] | None:

@@ -145,6 +145,8 @@ READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.cli.warm")
 """A warm start hands the whole environment over before settings could be loaded."""
 READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.cli.warm")
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
+WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.cli.warm")
+"""A warm start looks at the package's own files."""
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",
@@ -331,6 +333,17 @@ def process_owner(tree: Tree) -> list[str]:
     ]
 
 
+def walk_owner(tree: Tree) -> list[str]:
+    """Return walks over folders outside of their home, where they are bounded (rule 6)."""
+    return [
+        f"{module.at(node.lineno)}: folders are walked in host/walk"
+        for module in _outside(tree, WALKS_FOLDERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and (ast.unparse(node) in {"os.walk", "os.fwalk"} or node.attr == "rglob")
+    ]
+
+
 def tool_message_owner(tree: Tree) -> list[str]:
     """Return places other than agent/messages that build a ToolMessage (rule 6)."""
     return [
@@ -507,6 +520,7 @@ ALL = (
     unused_names,
     environment_owner,
     process_owner,
+    walk_owner,
     tool_message_owner,
     instruction_texts,
     stream_owners,

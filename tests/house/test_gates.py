@@ -44,6 +44,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
     (gates.environment_owner, "cli/x.py", "from os import getenv\n"),
     (gates.process_owner, "runtime/x.py", "def f(pid):\n    return open(f'/proc/{pid}/stat')\n"),
+    (gates.walk_owner, "runtime/x.py", "def f(path):\n    return path.rglob('*')\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),

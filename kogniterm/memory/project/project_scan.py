@@ -13,24 +13,24 @@ import hashlib
 import os
 import re
 import stat
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kogniterm.host import safe_files
 from kogniterm.host.safe_git import GitTooSlowError, commit_subjects, files_known_to_git
+from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.memory.project.manifests import Manifest, is_manifest, project_data, read_manifest
 from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.protocols import Clock
 
 MOST_FILES = 20_000
-MOST_FOLDERS = 4_000
-DEEPEST = 12
 SECONDS = 5.0
+_LIMITS = WalkLimits(entries=10 * MOST_FILES, depth=40)
+_WATCHED = WalkLimits(entries=20_000, depth=1)
+"""The part in which a change of the manifests is noticed."""
 _MOST_DEPENDENCIES = 60
-_MOST_WATCHED = 200
-"""Folders below the project's in which manifests are looked for, to see whether they changed."""
 _MOST_COMMITS = 100
 _FEWEST_COMMITS = 10
 _MOSTLY = 0.8
@@ -54,7 +54,12 @@ def scan(
     state = manifest_state(folder)
     files: list[PurePosixPath] = []
     truncated = False
-    for name in _files(folder):
+
+    def unseen(_folder: str, error: OSError) -> None:
+        nonlocal truncated
+        truncated = truncated or isinstance(error, WalkLimitError)
+
+    for name in _files(folder, unseen):
         if stopped() or clock.monotonic() > deadline or len(files) >= MOST_FILES:
             truncated = True
             break
@@ -96,28 +101,17 @@ def manifest_state(folder: Path) -> str:
     folder = Path(os.path.realpath(folder))
     seen = [str(folder)]
     skipped = frozenset(project_data()["skipped"])
-    tops = [one for one in _listed(folder) if one.is_dir(follow_symlinks=False)]
-    tops = [one for one in tops if one.name not in skipped]
-    seen += [one.name for one in tops]
-    for entry in (
-        *_listed(folder),
-        *(one for top in islice(tops, _MOST_WATCHED) for one in _listed(top.path)),
-    ):
-        if is_manifest(entry.name):
-            try:
-                about = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            seen.append(f"{entry.path} {about.st_size} {about.st_mtime_ns}")
+    found = walk_folder(
+        folder, None, _WATCHED, enters=lambda name: name not in skipped, near_first=True
+    )
+    for entry in found:
+        if is_manifest(entry.found.name):
+            with suppress(OSError):
+                about = entry.found.stat(follow_symlinks=False)
+                seen.append(f"{entry.path} {about.st_size} {about.st_mtime_ns}")
+        elif "/" not in entry.path and entry.is_folder and entry.path not in skipped:
+            seen.append(entry.path)
     return hashlib.sha256("\n".join(seen).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as listing:
-            return sorted(listing, key=lambda one: one.name)
-    except OSError:
-        return []
 
 
 def _languages(files: Iterable[PurePosixPath]) -> dict[str, int]:
@@ -193,14 +187,21 @@ def _each(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder: Path, unseen: Callable[[str, OSError], None]) -> Iterator[str]:
     """Yield the regular files that may hold source, as paths relative to `folder`."""
     skipped = frozenset(project_data()["skipped"])
     try:
         with safe_files.folder(folder) as descriptor:
             listed = files_known_to_git(descriptor)
             if listed is None:
-                yield from _walked(folder, skipped)
+                found = walk_folder(
+                    folder,
+                    unseen,
+                    _LIMITS,
+                    enters=lambda name: name not in skipped,
+                    near_first=True,
+                )
+                yield from (one.path for one in found if one.is_file)
                 return
             for name in listed:
                 if skipped.isdisjoint(name.split("/")[:-1]) and _is_regular(name, descriptor):
@@ -215,26 +216,3 @@ def _is_regular(name: str, descriptor: int) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode)
-
-
-def _walked(root: Path, skipped: frozenset[str]) -> Iterator[str]:
-    waiting = deque([""])
-    for _ in range(MOST_FOLDERS):
-        if not waiting:
-            return
-        inner = waiting.popleft()
-        try:
-            with os.scandir(root / inner) as listing:
-                entries = sorted(listing, key=lambda one: one.name)
-        except OSError:
-            continue
-        for entry in entries:
-            name = f"{inner}/{entry.name}" if inner else entry.name
-            if entry.is_file(follow_symlinks=False):
-                yield name
-            elif (
-                entry.is_dir(follow_symlinks=False)
-                and entry.name not in skipped
-                and name.count("/") < DEEPEST
-            ):
-                waiting.append(name)

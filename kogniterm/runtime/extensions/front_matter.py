@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import clean
 
@@ -51,7 +52,8 @@ def texts_of_folder(
 ) -> Iterator[tuple[Path, str]]:
     """Yield at most `most` files of the user's folder, with their texts; unreadable ones not."""
     try:
-        files = sorted(islice(folder.rglob("*"), 10 * most))
+        found = walk_folder(resolved(folder), None, WalkLimits(10 * most))
+        files = sorted(folder / one.path for one in found)
     except OSError:
         return
     for file in [one for one in files if one.suffix in endings][:most]:

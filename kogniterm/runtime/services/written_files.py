@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
+from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.memory.file_purge import FilePurge, Mention, Purged, is_regular
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder
@@ -136,21 +137,30 @@ class UserFiles:
             else:
                 self._written.add(entry.path, entry.kind)
         known = {entry.path for entry in ours}
-        theirs = [file for file in _files(self._own) if file not in known]
+        unseen: list[Path] = []
+        theirs = [one for own in self._own for one in _files(own, unseen) if one not in known]
         return Purged(
             PLACE,
             len(cleaned),
+            tuple(
+                Phrase("text in {folder}, which could not be read completely", {"folder": one})
+                for one in unseen
+            ),
             untouched=tuple(_mentions(theirs, matcher, LARGEST)),
             files=tuple(entry.path for entry, _ in cleaned if is_regular(entry.path)),
             searched=tuple(one for _, part in cleaned for one in part.searched),
         )
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        is_folder = path.is_dir() and not path.is_symlink()
-        candidates = islice(path.rglob("*"), MOST) if is_folder else [path]
-        yield from sorted(one for one in candidates if is_regular(one))
+def _files(path: Path, unseen: list[Path]) -> Iterator[Path]:
+    """Yield `path`, or the regular files below it; folders not looked into go to `unseen`."""
+    if not path.is_dir() or path.is_symlink():
+        yield from [path] if is_regular(path) else ()
+        return
+    found = walk_folder(
+        resolved(path), lambda name, _error: unseen.append(path / name), WalkLimits(MOST)
+    )
+    yield from (path / one.path for one in found if one.is_file)
 
 
 def _mentions(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.memory.project.manifests import project_data
 
 SHARED_FILES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md")
@@ -25,7 +26,7 @@ SHARED_FILES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md")
 OWN_FILE = "KOGNITERM.md"
 MOST_LEVELS = 20
 """Folders above the workspace that are looked at for the root of its repository."""
-DEEPEST = 6
+_LIMITS = WalkLimits(entries=50_000, depth=5)
 MOST_FOLDERS = 2_000
 MOST_NESTED = 50
 MOST_IMPORTS = 50
@@ -98,27 +99,13 @@ def folders_below(workspace: Path) -> Iterator[str]:
     if resolved(Path.home()).is_relative_to(top):
         return
     skipped = frozenset(project_data()["skipped"])
-    waiting = deque([("", 0)])
-    seen = 0
-    while waiting and seen < MOST_FOLDERS:
-        name, depth = waiting.popleft()
-        seen += 1
-        if name:
-            yield name
-        if depth == DEEPEST:
-            continue
-        for inner in _folders_in(top / name):
-            if inner not in skipped and not inner.startswith("."):
-                waiting.append((f"{name}/{inner}" if name else inner, depth + 1))
 
+    def enters(name: str) -> bool:
+        return name not in skipped and not name.startswith(".")
 
-def _folders_in(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            found = islice(entries, MOST_FOLDERS)
-            return sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
+    found = walk_folder(top, None, _LIMITS, enters=enters, near_first=True)
+    folders = (one.path for one in found if one.is_folder and enters(one.found.name))
+    yield from islice(folders, MOST_FOLDERS)
 
 
 def imports_of(name: str, text: str) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.runtime.trust.instruction_places import (
     MOST_IMPORTS,
     MOST_NESTED,
@@ -41,7 +41,7 @@ Kind = Literal[
 """`nested` are instructions of a folder below, `import` what instruction files import."""
 
 MAX_FILE = 64 * 1024
-MAX_ENTRIES = 1_000
+MAX_ENTRIES = 5_000
 """Names that are looked at below one place."""
 
 
@@ -233,21 +233,19 @@ def _names(folder: Path, place: Place) -> Iterator[str]:
         yield place.name
 
 
-def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> Iterator[str]:
-    """Yield the files below a folder that end so; none where it is a link or not readable."""
+def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> list[str]:
+    """Return the files below a folder that end so; none where it is a link or not readable."""
     path = folder / name
     try:
-        if not depth or not stat.S_ISDIR(path.lstat().st_mode):
-            return
-        with os.scandir(path) as entries:
-            found = sorted(islice(entries, MAX_ENTRIES), key=lambda entry: entry.name)
+        if path.is_symlink():
+            return []
+        top = resolved(path)
     except OSError:
-        return
-    for entry in found:
-        if entry.name.endswith(endings):
-            yield f"{name}/{entry.name}"
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _below(folder, f"{name}/{entry.name}", endings, depth - 1)
+        return []
+    limits = WalkLimits(MAX_ENTRIES, depth - 1)
+    found = walk_folder(top, None, limits, enters=lambda inner: not inner.endswith(endings))
+    names = [f"{name}/{one.path}" for one in found if one.found.name.endswith(endings)]
+    return sorted(names, key=lambda one: one.split("/"))
 
 
 def _read(

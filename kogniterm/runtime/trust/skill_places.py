@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from kogniterm.errors import UnusableValueError, why
-from kogniterm.host.safe_files import listable, resolved
+from kogniterm.host.safe_files import resolved
+from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 
 SKILL_FILE = "SKILL.md"
 MOST_SKILLS = 100
@@ -32,10 +33,10 @@ def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
     A link to a folder counts where it leads into `inside`, or anywhere when that is None.
     """
     try:
-        with listable(resolved(place)) as folder, os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in islice(entries, _MOST_NAMES))
+        top = resolved(place)
     except (OSError, ValueError):
         return
+    names = (one.path for one in walk_folder(top, None, WalkLimits(_MOST_NAMES, depth=0)))
     found = (name for name in names if _holds_a_skill(place / name, inside))
     yield from islice(found, MOST_SKILLS)
 
@@ -57,7 +58,7 @@ def files_of_skill(folder: Path) -> tuple[str, ...]:
     """
     try:
         top = resolved(folder)
-        names = list(islice(_below(top, "", DEEPEST), MOST_FILES + 1))
+        names = list(islice(_below(top), MOST_FILES + 1))
     except UnusableValueError:
         raise
     except (OSError, ValueError) as error:
@@ -68,18 +69,20 @@ def files_of_skill(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (name != SKILL_FILE, name)))
 
 
-def _below(top: Path, rel: str, depth: int) -> Iterator[str]:
+def _below(top: Path) -> Iterator[str]:
     """Yield the names of the files below the resolved folder `top`."""
-    if not depth:
-        raise UnusableValueError("its folders are too deep: {path}", path=rel)
-    with listable(top / rel) as folder, os.scandir(folder) as entries:
-        found = sorted(islice(entries, _MOST_NAMES), key=lambda entry: entry.name)
-        kinds = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
-    for entry, info in kinds:
-        name = f"{rel}/{entry}" if rel else entry
+
+    def refuse(path: str, error: OSError) -> None:
+        if not isinstance(error, WalkLimitError):
+            raise error
+        if error.limit == "depth":
+            raise UnusableValueError("its folders are too deep: {path}", path=path)
+        raise UnusableValueError("it has more than {count} files", count=MOST_FILES)
+
+    limits = WalkLimits(_MOST_NAMES, DEEPEST - 1)
+    for one in walk_folder(top, refuse, limits, enters=lambda name: name != _NO_PART):
+        name, info = one.path, one.found.stat(follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode):
-            if entry != _NO_PART:
-                yield from _below(top, name, depth - 1)
             continue
         if stat.S_ISLNK(info.st_mode):
             info = _behind_link(top, name)

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
+from kogniterm.host.walk import walk_folder
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.foreign.found import (
@@ -558,11 +559,12 @@ def _skill_files(folder: Path) -> dict[str, tuple[bytes, bool]] | None:
     if not os.path.lexists(folder):
         return None
     found = {}
-    for path in sorted(folder.rglob("*")):
+    for one in walk_folder(resolved(folder), None):
+        path = folder / one.path
         with suppress(OSError, ValueError):
             if path.is_file():
                 data = read_regular(resolved(path), _LARGEST_FILE)
-                found[path.relative_to(folder).as_posix()] = (data, os.access(path, os.X_OK))
+                found[one.path] = (data, os.access(path, os.X_OK))
     return found
 
 

@@ -12,12 +12,12 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import why
 from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.extensions.foreign.found import Place, SkillFile
 from kogniterm.runtime.trust import skill_places
 from kogniterm.storage.folders import seen_from
@@ -102,7 +102,7 @@ class SourceFiles:
 
     def texts(self, folder: Path, ending: str, deep: int = _DEPTH) -> Iterator[tuple[str, str]]:
         """Yield the files below a folder with this ending: their names without it, their texts."""
-        for name, path in islice(self._below(folder, "", deep), MOST_FILES):
+        for name, path in self._below(folder, deep):
             if name.endswith(ending) and (text := self._plain(path, LARGEST_TEXT)) is not None:
                 self._note(folder)
                 yield name.removesuffix(ending), text
@@ -141,7 +141,7 @@ class SourceFiles:
             return ()
         files: list[SkillFile] = []
         size = 0
-        for name, path in self._below(folder, "", _DEPTH):
+        for name, path in self._below(folder, _DEPTH):
             try:
                 inside = resolved(path).is_relative_to(root)
             except (OSError, ValueError):
@@ -175,18 +175,33 @@ class SourceFiles:
             self._refused(folder / names[MOST_FILES], Phrase("there are too many files"))
         return names[:MOST_FILES]
 
-    def _below(self, folder: Path, start: str, deep: int) -> Iterator[tuple[str, Path]]:
+    def _below(self, folder: Path, deep: int) -> Iterator[tuple[str, Path]]:
         """Yield the files below a folder by name from it; folders that are links are left out."""
-        for name in self._names(folder):
+
+        def unseen(name: str, error: OSError) -> None:
+            if not isinstance(error, WalkLimitError):
+                if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                    self._refused(folder / name, why(error))
+            elif error.limit == "entries":
+                self._refused(folder / name, Phrase("there are too many files"))
+
+        try:
+            top = resolved(folder)
+        except (OSError, ValueError):
+            return
+        limits = WalkLimits(10 * MOST_FILES, deep - 1)
+        found = walk_folder(top, unseen, limits, enters=lambda name: name[0] != ".")
+        names = sorted((one.path for one in found), key=lambda name: name.split("/"))
+        if len(names) > MOST_FILES:
+            self._refused(folder / names[MOST_FILES], Phrase("there are too many files"))
+        for name in names[:MOST_FILES]:
             path = folder / name
             try:
-                kind, target = path.lstat().st_mode, path.stat().st_mode
+                is_folder = stat.S_ISDIR(path.stat().st_mode)
             except OSError:
                 continue
-            if not stat.S_ISDIR(target):
-                yield start + name, path
-            elif stat.S_ISDIR(kind) and deep > 1 and not name.startswith("."):
-                yield from self._below(path, f"{start}{name}/", deep - 1)
+            if not is_folder:
+                yield name, path
 
     def _data(self, path: Path, most: int) -> bytes | None:
         """Return the bytes of a file, never of a pipe or a device, as `text` does."""
