@@ -18,8 +18,8 @@ from typing import Any
 from kogniterm import __version__
 from kogniterm.errors import UsageError
 from kogniterm.fleet.task_workspaces import TaskPatches
+from kogniterm.host.holder import Holder, this_process
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
 from kogniterm.storage.database import Database, Row
 from kogniterm.storage.drivers import DuplicateError, Migration, Schema, user_table
 from kogniterm.text.redact import redact
@@ -295,7 +295,7 @@ class TaskTable:
         for *known, beat in rows:
             name, host, boot, pid, started, queues, slots, version = known
             holder = Holder(host, boot, pid, started)
-            if not is_gone(holder, self._me, expired=beat < earliest):
+            if not holder.is_gone(self._me, expired=beat < earliest):
                 queues = tuple(json.loads(queues))
                 found.append(WorkerInfo(name, host, boot, pid, started, queues, slots, version))
         return found

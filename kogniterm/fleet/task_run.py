@@ -20,9 +20,9 @@ from typing import IO, Any
 from kogniterm import prompts
 from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
 from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
+from kogniterm.host.holder import Holder
 from kogniterm.host.installation import own_command
 from kogniterm.host.processes import process_state
-from kogniterm.sessions.journal.ownership import Holder
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase

@@ -19,11 +19,12 @@ from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.fleet.task_database import HEARTBEAT
 from kogniterm.fleet.task_run import GRACE, TaskRun, next_words, stop_child
 from kogniterm.fleet.task_workspaces import TaskWorkspaces
+from kogniterm.host.holder import Holder, this_process
 from kogniterm.models.catalog import cost_of
 from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.journal.ownership import Holder, held_here, is_held, this_process
+from kogniterm.sessions.journal.ownership import held_here, is_held
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import Usage
 from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo

@@ -12,13 +12,14 @@ from shutil import rmtree
 from typing import Literal
 
 from kogniterm.errors import UsageError
+from kogniterm.host.holder import Holder, this_process
 from kogniterm.sessions import session_search
 from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
-from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
+from kogniterm.sessions.journal.ownership import HEARTBEAT, Lease, is_held
 from kogniterm.sessions.records import Record, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from kogniterm.errors import StorageCorruptError, StorageLockedError
 from kogniterm.storage.drivers import Schema, migrate, open_sqlite, storage_errors, transaction
-from kogniterm.storage.folders import private_folder
+from kogniterm.storage.folders import private_folder, try_lock
 
 CHECK_LIMIT = 32 * 1024 * 1024
 """Files up to this size are checked whole where they may have changed (about 4 ms a megabyte)."""
@@ -104,16 +104,14 @@ class FileInUse:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock for ourselves alone. Raises `StorageLockedError` when others have it."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(self._descriptor):
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
             raise StorageLockedError(
                 "{place} is damaged and open in another KogniTerm; close "
                 "that one, then start KogniTerm again to recover what can be "
                 "read.",
                 place=str(self._path.with_suffix("")),
-            ) from error
+            )
         try:
             yield
         finally:
@@ -143,9 +141,9 @@ class FileInUse:
         if self._descriptor < 0:
             return
         with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = try_lock(self._descriptor)
             known = self._checked and (self._found_sound or self._note() != _DAMAGED)
-            if known and not self._log().exists():
+            if alone and known and not self._log().exists():
                 self._write(f"{self._checked!r} {self._state()}")
         os.close(self._descriptor)
         self._descriptor = -1

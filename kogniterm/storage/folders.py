@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -68,6 +69,18 @@ def private_folder(folder: Path) -> None:
             if isinstance(error, FileExistsError):
                 error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             raise error from None
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder for its holder alone; return False where another one has it.
+
+    The lock is held until every copy of the descriptor is closed, however its process ends.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

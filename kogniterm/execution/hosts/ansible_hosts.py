@@ -33,7 +33,7 @@ from kogniterm.host.installation import install_command
 from kogniterm.host.programs import host_environment
 from kogniterm.protocols import HostRunner
 from kogniterm.settings import environment
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import try_lock, write_private
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import whole
@@ -380,8 +380,7 @@ def _sweep(parent: Path) -> None:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                if os.fstat(descriptor).st_uid == os.geteuid():
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_uid == os.geteuid() and try_lock(descriptor):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(descriptor)

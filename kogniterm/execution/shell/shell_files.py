@@ -30,6 +30,7 @@ from kogniterm.execution.shell.restore import Files, capture_trap
 from kogniterm.execution.shell.shell_state import decode, quoted
 from kogniterm.host.kernel_calls import opened
 from kogniterm.host.processes import process_state
+from kogniterm.storage.folders import try_lock
 
 _PREFIX = "kogniterm-"
 _NAME = re.compile(rf"{_PREFIX}(\d+)-")
@@ -159,8 +160,7 @@ def _remove_if_free(lock: Path) -> None:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with opened(os.open(lock, flags)) as fd:
         ours = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if ours and not lock.parent.is_symlink():
+        if ours and not lock.parent.is_symlink() and try_lock(fd):
             remove_folder(lock.parent)
 
 

@@ -28,6 +28,7 @@ from kogniterm.errors import (
     UsageError,
     why,
 )
+from kogniterm.storage.folders import try_lock
 from kogniterm.types import Phrase
 
 
@@ -322,9 +323,7 @@ def _only_one(entry: Weights, folder: Path, progress: Progress) -> Iterator[None
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / f"{entry.file}.lock").open("ab")
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock.fileno()):
             progress(PullProgress(0, entry.size, Phrase("waiting for another download to finish")))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -5,7 +5,6 @@ Memory forgets in its own tables and proves the result; the journal and the file
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -28,6 +27,7 @@ from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFi
 from kogniterm.runtime.trust.project_places import ProjectWalk
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
+from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher
 from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import Phrase
@@ -294,12 +294,9 @@ def _is_in_use(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def user_files(paths: Paths, project: str) -> UserFiles:

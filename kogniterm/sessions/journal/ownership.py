@@ -9,16 +9,13 @@ command cannot start.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError, StorageLockedError
-from kogniterm.host.processes import start_of, this_boot
+from kogniterm.host.holder import Holder
 from kogniterm.storage.drivers import DuplicateError
 
 if TYPE_CHECKING:
@@ -33,40 +30,6 @@ _PATIENCE = 2.0
 
 class SessionBusyError(StorageLockedError):
     """Another living process has the session open."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """One process on one machine. `boot` names the boot and the process-number space."""
-
-    host: str
-    boot: str
-    pid: int
-    started: str
-
-    @property
-    def machine_boot(self) -> str:
-        """The boot alone, without the process-number space."""
-        return self.boot.partition("/")[0]
-
-
-def this_process() -> Holder:
-    """Return this process as a holder."""
-    pid = os.getpid()
-    return Holder(socket.gethostname(), this_boot(), pid, start_of(pid) or "unknown")
-
-
-def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:
-    """Return whether `holder` can no longer write, as far as `me` can tell.
-
-    The same process-number space: ask the system. The same machine after a restart: gone. The
-    same boot in another container, or another machine: only when it has been silent.
-    """
-    if (holder.host, holder.boot) == (me.host, me.boot):
-        return start_of(holder.pid) != holder.started
-    if holder.host == me.host and holder.machine_boot != me.machine_boot:
-        return True
-    return expired
 
 
 class Lease:
@@ -133,7 +96,7 @@ def held_here(database: Database, me: Holder) -> dict[str, Holder]:
         (me.host, me.boot),
     )
     found = {session: Holder(*name) for session, *name in rows}
-    return {one: holder for one, holder in found.items() if start_of(holder.pid) == holder.started}
+    return {one: holder for one, holder in found.items() if holder.lives_here}
 
 
 def _living(
@@ -148,7 +111,7 @@ def _living(
         return None, None, now
     *name, expires = rows[0]
     holder = Holder(*name)
-    if is_gone(holder, me, expired=expires < now):
+    if holder.is_gone(me, expired=expires < now):
         return None, holder, now
     return holder, None, now
 

@@ -12,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
+from kogniterm.host.holder import Holder, this_process
 from kogniterm.host.processes import start_of
 from kogniterm.sessions.journal.codec import stored_records
-from kogniterm.sessions.journal.ownership import (
-    Holder,
-    SessionBusyError,
-    is_gone,
-    this_process,
-)
+from kogniterm.sessions.journal.ownership import SessionBusyError
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.store import SessionStore, conversation
 from tests.support.conversation import command_turn, write
@@ -52,13 +48,13 @@ sys.stdin.read()
     ],
 )
 def test_when_a_holder_is_gone(holder: Holder, expired: bool, gone: bool) -> None:
-    assert is_gone(holder, ME, expired=expired) is gone
+    assert holder.is_gone(ME, expired=expired) is gone
 
 
 def test_this_process_knows_itself() -> None:
     me = this_process()
     assert me.pid == os.getpid()
-    assert not is_gone(me, me, expired=True)
+    assert not me.is_gone(me, expired=True)
 
 
 @pytest.fixture

@@ -293,7 +293,8 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
 
 def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.fleet.task_run import stop_child
-    from kogniterm.sessions.journal.ownership import held_here, this_process
+    from kogniterm.host.holder import this_process
+    from kogniterm.sessions.journal.ownership import held_here
 
     with _tasks(args) as queue:
         found = _named(queue, args)

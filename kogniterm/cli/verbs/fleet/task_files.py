@@ -94,7 +94,7 @@ def _task(args: argparse.Namespace, text: str, data: str | None, **given: Any) -
 def _queue(args: argparse.Namespace, name: str | None) -> str:
     if name is None and args.here:
         from kogniterm.fleet.worker_loop import host_queue
-        from kogniterm.sessions.journal.ownership import this_process
+        from kogniterm.host.holder import this_process
 
         return host_queue(this_process().host)
     return _name(name or args.queue, "--queue")
