@@ -188,7 +188,8 @@ def compacted(
         parts.append(prompts.text("compact.done", done="\n".join(lines)))
     if plan is not None:
         parts.append(plan_text(plan))
-    skills = _skills_to_keep(older, kept)
+    there = used_skills(kept)
+    skills = {name: text for name, text in used_skills(older).items() if name not in there}
     shown = skills_within(skills, max(int(window * SKILLS_SHARE), SKILLS_LEAST))
     if shown:
         parts.extend((prompts.text("skills.kept"), *shown.values()))
@@ -284,12 +285,6 @@ def used_skills(messages: Sequence[BaseMessage]) -> dict[str, str]:
             found.pop(name, None)
             found[name] = text
     return found
-
-
-def _skills_to_keep(older: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> dict[str, str]:
-    """Return the skills used in the older part that the kept part does not hold itself."""
-    there = used_skills(kept)
-    return {name: text for name, text in used_skills(older).items() if name not in there}
 
 
 def skills_within(skills: Mapping[str, str], tokens: int) -> dict[str, str]:

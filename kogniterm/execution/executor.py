@@ -267,7 +267,15 @@ class CommandExecutor:
             (text, changes), self.literal = self.literal or ("", ()), None
             beside, self.beside = self.beside, None
             if changes and text == command and self.sandbox is not None and not secrets:
-                return self._apply(changes, command)
+                self._lane(self._descriptors, alone=True)
+                left = restore.changed(self._lineages.state(wrapped=True), changes)
+                if left is None:
+                    raise ExecutionError("The shell has changed since the command was checked.")
+                notes = [_APPLIED]
+                self._take_over(left, notes, wrapped=True)
+                return CommandResult(
+                    command, "exited", 0, "", 0.0, self.cwd, jobs=self.jobs(), notes=tuple(notes)
+                )
             box = self.sandbox
             keeps = keep_state and not secrets and not (box is not None and box.reads_only)
             descriptors = self._descriptors if keeps else self._descriptors.apart()
@@ -375,17 +383,6 @@ class CommandExecutor:
         finally:
             with self._guard:
                 self._lanes_used -= 1
-
-    def _apply(self, changes: Sequence[ShellChange], command: str) -> CommandResult:
-        """Change the shell of sandboxed commands as `command` says."""
-        self._lane(self._descriptors, alone=True)
-        left, notes = restore.changed(self._lineages.state(wrapped=True), changes), [_APPLIED]
-        if left is None:
-            raise ExecutionError("The shell has changed since the command was checked.")
-        self._take_over(left, notes, wrapped=True)
-        return CommandResult(
-            command, "exited", 0, "", 0.0, self.cwd, jobs=self.jobs(), notes=tuple(notes)
-        )
 
     def _state_for(self, lane: Lane) -> ShellState:
         """Return the state that the shell of a lane starts from.

@@ -96,8 +96,10 @@ def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | list
         (outside / ".ssh" / "key").write_text("secret")
         with _listening(outside) as port:
             try:
+                began = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19]
+                python = [sys.executable, "-I", "-S", attempts.__file__]
                 done = run_confined(
-                    _attempts(str(inside), str(outside), str(port)),
+                    [*python, str(inside), str(outside), str(port), str(os.getpid()), began],
                     env={},
                     cwd=str(inside),
                     sandbox=replace(box, workspace=str(inside), home=str(outside)),
@@ -130,9 +132,3 @@ def _listening(folder: Path) -> Iterator[int]:
         local.bind(f"/proc/self/fd/{place}/s")  # the address of a socket is short
         local.listen()
         yield network.getsockname()[1]
-
-
-def _attempts(inside: str, outside: str, port: str) -> list[str]:
-    began = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19]
-    python = [sys.executable, "-I", "-S", attempts.__file__]
-    return [*python, inside, outside, port, str(os.getpid()), began]

@@ -347,7 +347,13 @@ class Screen:
             return
         if args[:1] == "?":
             if final in "hl":
-                self._mode(args[1:], final == "h")
+                on = final == "h"
+                for mode in args[1:].split(";"):
+                    if mode in ("47", "1047", "1049"):
+                        if on and self._alternate is None:
+                            self._alternate = self._page = ScreenPage(*self._size, wraps=True)
+                        elif not on:
+                            self._leave_alternate()
             return
         if args[:1] in ("<", "=", ">"):
             return
@@ -422,14 +428,6 @@ class Screen:
                 page.saved = (page.row, page.column)
             case "u":
                 page.move(*page.saved)
-
-    def _mode(self, args: str, on: bool) -> None:
-        for mode in args.split(";"):
-            if mode in ("47", "1047", "1049"):
-                if on and self._alternate is None:
-                    self._alternate = self._page = ScreenPage(*self._size, wraps=True)
-                elif not on:
-                    self._leave_alternate()
 
     def _leave_alternate(self) -> None:
         if self._alternate is not None:

@@ -150,7 +150,8 @@ def recall(
         block.take(_standing(sorted(few, key=_rank), now), STANDING_TOKENS + SEARCH_TOKENS)
     else:
         block.take(_standing(_always(memory, now), now), STANDING_TOKENS, until_full=True)
-        block.take(_standing(_always_among(before), now), 0)
+        always = (one for one in before.values() if one.pinned or one.category in STANDING)
+        block.take(_standing(sorted(always, key=_rank), now), 0)
         block.take(_searched(memory, wanted), SEARCH_TOKENS)
     # What this session said and learned, its history has.
     others = [one for one in named if one.session_id != session_id and one.name not in question]
@@ -281,11 +282,6 @@ def _shown_facts(memory: Memory, shown: Mapping[str, str], now: float) -> dict[s
         for one in facts
         if one.status == "active" and not fact_records.is_dormant(one, now)
     }
-
-
-def _always_among(facts: Mapping[str, Fact]) -> list[Fact]:
-    always = (one for one in facts.values() if one.pinned or one.category in STANDING)
-    return sorted(always, key=_rank)
 
 
 def _withdrawn(shown: Mapping[str, str], holding: Mapping[str, Fact]) -> Iterable[tuple[str, Used]]:

@@ -273,14 +273,13 @@ def _usage(request: ModelRequest, reply: ScriptedReply) -> Usage:
     """Return the tokens the reply claims, or an estimate in the right order of size."""
     if reply.usage is not None:
         return Usage(calls=1, **reply.usage.model_dump())
-    shown = sum(_length(message) for message in request.messages)
+    shown = sum(
+        len(message.content if isinstance(message.content, str) else message.text)
+        for message in request.messages
+    )
     calls = sum(
         len(call.args if isinstance(call.args, str) else json.dumps(call.args))
         for call in reply.tool_calls
     )
     said = len(reply.text) + len(reply.thoughts) + calls
     return Usage(shown // CHARACTERS_PER_TOKEN, -(-said // CHARACTERS_PER_TOKEN), 0, 1)
-
-
-def _length(message: BaseMessage) -> int:
-    return len(message.content if isinstance(message.content, str) else message.text)

@@ -186,7 +186,8 @@ def recover(
     A second copy is read, so the moved file stays exactly as it was found.
     """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-    aside = _free_name(path, stamp)
+    names = (f"{path.name}.damaged-{stamp}{f'-{n}' if n else ''}" for n in range(1000))
+    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     with storage_errors(path):
         for suffix in _SIDE_FILES:
             part = path.with_name(path.name + suffix)
@@ -198,11 +199,6 @@ def recover(
             with _working_copy(aside) as source:
                 _carry_over(source, target)
                 return aside, complete(target)
-
-
-def _free_name(path: Path, stamp: str) -> Path:
-    names = (f"{path.name}.damaged-{stamp}{f'-{n}' if n else ''}" for n in range(1000))
-    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 @contextmanager

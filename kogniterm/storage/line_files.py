@@ -55,7 +55,17 @@ def read_closed(
         try:
             value = json.loads(line)
             if number == 1:
-                header = _checked(value, form, version)
+                if value["format"] != form:
+                    raise UnusableValueError(
+                        "the format is {format}, not {expected}",
+                        format=value["format"],
+                        expected=form,
+                    )
+                if value["version"] > version:
+                    raise UnusableValueError(
+                        "it was written by a newer KogniTerm; update KogniTerm"
+                    )
+                header = dict(value)
             elif "sha256" in value:
                 end = value
                 continue
@@ -84,13 +94,3 @@ def value_problem(error: Exception) -> Phrase:
             return Phrase("{name} is missing", {"name": name})
         case _:
             return Phrase("a value is missing or has the wrong type")
-
-
-def _checked(header: Any, form: str, version: int) -> dict[str, Any]:
-    if header["format"] != form:
-        raise UnusableValueError(
-            "the format is {format}, not {expected}", format=header["format"], expected=form
-        )
-    if header["version"] > version:
-        raise UnusableValueError("it was written by a newer KogniTerm; update KogniTerm")
-    return dict(header)

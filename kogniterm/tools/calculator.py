@@ -54,18 +54,14 @@ def _value(node: ast.expr) -> float:
             return _ONE[type(sign)](_value(operand))
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _TWO:
             first, second = _value(left), _value(right)
-            if isinstance(sign, ast.Pow):
-                _refuse_huge(first, second)
+            huge = isinstance(first, int) and first.bit_length() * abs(second) > MAX_BITS
+            if huge and isinstance(sign, ast.Pow):
+                raise ToolError("The result of ** would be too large.")
             result = _TWO[type(sign)](first, second)
             if isinstance(result, complex):
                 raise ToolError("The result of the formula is not a real number.")
             return result
     raise ToolError("Use only numbers, + - * / // % ** and ( ).")
-
-
-def _refuse_huge(base: float, exponent: float) -> None:
-    if isinstance(base, int) and base.bit_length() * abs(exponent) > MAX_BITS:
-        raise ToolError("The result of ** would be too large.")
 
 
 def calculator() -> SchemaTool[Formula]:

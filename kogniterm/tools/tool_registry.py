@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kogniterm.protocols import Tool, WebSearcher
@@ -83,7 +82,11 @@ def session_tools(
     looking = (ports.cwd, ports.workspace, ports.is_secret, ports.outputs)
     tools: list[Tool] = [
         execute_command(),
-        read_file(*looking, _readable(ports), ports.room),
+        read_file(
+            *looking,
+            ports.skills.may_read if ports.skills is not None else lambda path: False,
+            ports.room,
+        ),
         search_text(*looking, ports.room),
         find_files(ports.cwd, ports.workspace, ports.room),
         edit_file(ports.cwd, ports.workspace, ports.carry),
@@ -107,11 +110,6 @@ def session_tools(
     if ports.hosts is not None:
         tools.append(run_on_hosts(ports.hosts))
     return {tool.spec.name: tool for tool in tools}
-
-
-def _readable(ports: ToolPorts) -> Callable[[Path], bool]:
-    """Return what tells which files outside of the workspace are read without a question."""
-    return ports.skills.may_read if ports.skills is not None else lambda path: False
 
 
 def listed_tools() -> Mapping[str, Tool]:

@@ -117,7 +117,13 @@ class Lease:
         if self.kind == "words":
             return self._words_mismatch(report, folder)
         if self.kind == "calls":
-            return self._calls_mismatch(report)
+            if report.label == "dangerous":
+                return Phrase("no permission covers dangerous commands")
+            granted = {(one.kind, one.target) for one in self.report.effects}
+            found = {(one.kind, one.target) for one in report.effects}
+            if _called_tool(report) != _called_tool(self.report) or not found <= granted:
+                return Phrase("it covers only {calls}", {"calls": self.text})
+            return None
         here = posixpath.normpath(folder)
         if here != self._root and not (self.anywhere and within(here, self._root)):
             return Phrase("it applies only in {folder}", {"folder": self._root})
@@ -159,15 +165,6 @@ class Lease:
         if effect.kind in ("read", "execute") or effect == _CHANGES_REPOSITORY:
             return True
         return effect.kind in _ON_FILES and _reaches(effect, self.folder, self.workspace)
-
-    def _calls_mismatch(self, report: RiskReport) -> Phrase | None:
-        if report.label == "dangerous":
-            return Phrase("no permission covers dangerous commands")
-        granted = {(one.kind, one.target) for one in self.report.effects}
-        found = {(one.kind, one.target) for one in report.effects}
-        if _called_tool(report) != _called_tool(self.report) or not found <= granted:
-            return Phrase("it covers only {calls}", {"calls": self.text})
-        return None
 
     def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
         granted = asking(self.report)

@@ -57,18 +57,14 @@ def sed(call: Call) -> None:
     for operand in files:
         if in_place:
             call.writes(operand)
-            for suffix in _backups(call.args):
+            # The suffixes under which `-i` keeps a copy.
+            found = (re.match(r"(?:-[nErsuz]*i|--in-place=)(.+)", arg.value) for arg in call.args)
+            for suffix in [match[1] for match in found if match]:
                 folder, slash, name = operand.value.rpartition("/")
                 kept = suffix.replace("*", name) if "*" in suffix else name + suffix
                 call.writes(operand._replace(value=kept if "/" in kept else folder + slash + kept))
         else:
             call.reads(operand)
-
-
-def _backups(args: tuple[Argument, ...]) -> list[str]:
-    """Return the suffixes under which `-i` keeps a copy."""
-    found = (re.match(r"(?:-[nErsuz]*i|--in-place=)(.+)", arg.value) for arg in args)
-    return [match[1] for match in found if match]
 
 
 def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:

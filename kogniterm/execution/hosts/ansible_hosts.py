@@ -359,7 +359,15 @@ def _environment(folder: Path) -> dict[str, str]:
 def _private_folder() -> Iterator[Path]:
     """Make a folder for one run, whose lock tells that it is in use; remove it in the end."""
     parent = Path(tempfile.gettempdir())
-    _sweep(parent)
+    # What killed processes left behind goes first.
+    for leftover in parent.glob(f"{_FOLDER}*"):
+        with suppress(OSError):
+            left = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(left).st_uid == os.geteuid() and try_lock(left):
+                    shutil.rmtree(leftover, ignore_errors=True)
+            finally:
+                os.close(left)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=parent))
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -372,18 +380,6 @@ def _private_folder() -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what killed processes left behind."""
-    for folder in parent.glob(f"{_FOLDER}*"):
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if os.fstat(descriptor).st_uid == os.geteuid() and try_lock(descriptor):
-                    shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 async def _lines(program: ConfinedProgram) -> AsyncGenerator[dict[str, Any]]:

@@ -57,13 +57,16 @@ def main() -> int:
             del words[:-200]
         return False  # nothing is kept in a file
 
+    options = [_OPTIONS[name] for name in job["passwords"]]
+    for file in job["vault_files"]:
+        options += ["--vault-password-file", file]
     runner = init_runner(
         private_data_dir=job["private"],
         playbook=job["playbook"],
         inventory=job["inventory"] or None,
         limit=job["limit"] or None,
         forks=job["forks"],
-        cmdline=_command_line(job),
+        cmdline=shlex.join(options) or "--diff",  # an empty one would be read from a file
         passwords={_PROMPTS[name]: word for name, word in job["passwords"].items()},
         event_handler=on_event,
         settings={"suppress_output_file": True, "pexpect_timeout": 1},
@@ -79,14 +82,6 @@ def main() -> int:
     text = "" if code == 0 else "\n".join(words)[-_WORDS:]
     write({"end": code, "words": text})
     return 0
-
-
-def _command_line(job: dict[str, Any]) -> str:
-    words = [_OPTIONS[name] for name in job["passwords"]]
-    for file in job["vault_files"]:
-        words += ["--vault-password-file", file]
-    # An empty command line would be read from a file.
-    return shlex.join(words) or "--diff"
 
 
 if __name__ == "__main__":

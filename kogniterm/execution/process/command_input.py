@@ -329,15 +329,12 @@ class HandOver:
             self._secret = self._secret or (not echo and canonical)
             self._outgoing.send(data)
         if end is not None:
-            self._erase(self._detach.passed_on)
+            # A line that the program has not read gets no keys: its answer is still to come.
+            with contextlib.suppress(termios.error):
+                modes = termios.tcgetattr(self._master)
+                if self._detach.passed_on and modes[3] & termios.ICANON:
+                    self._outgoing.send(modes[6][termios.VERASE] * self._detach.passed_on)
         return end is not None
-
-    def _erase(self, keys: int) -> None:
-        """Take back keys from a line that the program has not read: its answer is still to come."""
-        with contextlib.suppress(termios.error):
-            modes = termios.tcgetattr(self._master)
-            if keys and modes[3] & termios.ICANON:
-                self._outgoing.send(modes[6][termios.VERASE] * keys)
 
     def end(self, *, over: bool) -> None:
         """Switch off what the program left on and give the terminal back.

@@ -98,7 +98,17 @@ class Descriptors:
                     refused.append(number)
         self.close()
         self.open = taken
-        return _notes(moved, refused)
+        notes = []
+        if moved:
+            where = ", ".join("a pipe" if name.startswith("pipe:") else name for name in moved)
+            notes.append(
+                f"exec pointed the shell's own input or output to {where} for this command only; "
+                "later commands have the terminal again (redirect them one by one)."
+            )
+        if refused:
+            numbers = ", ".join(map(str, refused))
+            notes.append(f"Descriptors opened with exec are not carried over here: {numbers}.")
+        return notes
 
     def given(self) -> None:
         """Close them here: what the shell closes must be closed, and its locks let go."""
@@ -143,17 +153,3 @@ def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]
             elif number > _LAST_STANDARD and (not bashs_own or target.startswith("pipe:")):
                 found[number] = is_terminal
     return dict(list(found.items())[:MOST_FDS]), list(dict.fromkeys(moved))
-
-
-def _notes(moved: list[str], refused: list[int]) -> list[str]:
-    notes = []
-    if moved:
-        where = ", ".join("a pipe" if name.startswith("pipe:") else name for name in moved)
-        notes.append(
-            f"exec pointed the shell's own input or output to {where} for this command only; "
-            "later commands have the terminal again (redirect them one by one)."
-        )
-    if refused:
-        numbers = ", ".join(map(str, refused))
-        notes.append(f"Descriptors opened with exec are not carried over here: {numbers}.")
-    return notes

@@ -210,7 +210,14 @@ def start_inside(
 
     def before() -> tuple[int]:
         nonlocal slave
-        master, slave = _open_pair(order["size"], newlines=order["newlines"])
+        # A new terminal of this mount namespace.
+        flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+        master = os.open("/dev/ptmx", flags)
+        fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
+        slave = fcntl.ioctl(master, _TIOCGPTPEER, flags)
+        set_size(slave, *order["size"])
+        set_output_processing(slave, order["newlines"])
+        _erase_whole_characters(slave)
         return (master,)
 
     def inside() -> NoReturn:
@@ -242,18 +249,6 @@ def start_inside(
 
     leader, (master,) = built.fork(before, inside)
     return leader, master
-
-
-def _open_pair(size: tuple[int, int], *, newlines: bool) -> tuple[int, int]:
-    """Open a new terminal of this mount namespace; returns both of its ends."""
-    flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
-    master = os.open("/dev/ptmx", flags)
-    fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
-    slave = fcntl.ioctl(master, _TIOCGPTPEER, flags)
-    set_size(slave, *size)
-    set_output_processing(slave, newlines)
-    _erase_whole_characters(slave)
-    return master, slave
 
 
 class Standby:

@@ -180,8 +180,21 @@ class RunningCommand:
             self._drain()
             self._feed.flush()
         finally:
-            self._hand_back()
-        return self._conclude()
+            hand, self._hand = self._hand, None
+            if hand is not None:
+                with contextlib.suppress(KeyError, ValueError):
+                    self._poll.unregister(hand.input)
+                hand.end(over=self.reports.gone)
+                self.notes += hand.notes()
+        self.reports.read()
+        if self._ending is not None:
+            self._ending.left_running = not self.reports.gone
+            return self._ending
+        if self.reports.status is None:
+            # The leader is gone without a report: somebody killed it, and the shell with it.
+            return Ending("signaled", signal.SIGKILL)
+        ended: Ended = "signaled" if os.WIFSIGNALED(self.reports.status) else "exited"
+        return Ending(ended, self.reports.status, left_running=not self.reports.gone)
 
     def _loop(self) -> None:
         timeout = self._options.timeout
@@ -202,7 +215,15 @@ class RunningCommand:
                 if now >= settle:
                     return
             else:
-                self._obey(now)
+                with self._lock:  # they are those of other threads
+                    orders, self._orders = self._orders, []
+                    offered, self._offered = self._offered, None
+                if "stop" in orders:
+                    self._begin_end("stopped", now)
+                elif "detach" in orders:
+                    self._ending = Ending("detached", None, left_running=True)
+                elif offered is not None and self._hand is None:
+                    self._hand_over(offered)
                 self._attend(now)
                 if deadline is not None and now >= deadline and self._ending is None:
                     self._begin_end("timeout", now, self._watch.last)
@@ -344,27 +365,7 @@ class RunningCommand:
         self._poll.register(hand.input, select.POLLIN)
         return True
 
-    def _hand_back(self) -> None:
-        hand, self._hand = self._hand, None
-        if hand is not None:
-            with contextlib.suppress(KeyError, ValueError):
-                self._poll.unregister(hand.input)
-            hand.end(over=self.reports.gone)
-            self.notes += hand.notes()
-
     # --- ending ---------------------------------------------------------------------------
-
-    def _obey(self, now: float) -> None:
-        """Follow the orders of other threads."""
-        with self._lock:
-            orders, self._orders = self._orders, []
-            offered, self._offered = self._offered, None
-        if "stop" in orders:
-            self._begin_end("stopped", now)
-        elif "detach" in orders:
-            self._ending = Ending("detached", None, left_running=True)
-        elif offered is not None and self._hand is None:
-            self._hand_over(offered)
 
     def _begin_end(self, ended: Ended, now: float, waiting: Waiting | None = None) -> None:
         """Send TERM to the whole tree; KILL follows."""
@@ -383,17 +384,6 @@ class RunningCommand:
         self._kill_at = now + _READY_POLL
         self._kills += 1
         return self._kills > _MOST_KILLS
-
-    def _conclude(self) -> Ending:
-        self.reports.read()
-        if self._ending is not None:
-            self._ending.left_running = not self.reports.gone
-            return self._ending
-        if self.reports.status is None:
-            # The leader is gone without a report: somebody killed it, and the shell with it.
-            return Ending("signaled", signal.SIGKILL)
-        ended: Ended = "signaled" if os.WIFSIGNALED(self.reports.status) else "exited"
-        return Ending(ended, self.reports.status, left_running=not self.reports.gone)
 
     # --- waiting --------------------------------------------------------------------------
 

@@ -327,14 +327,6 @@ class Supervisor:
         if self._draining.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
-    def _forget(self, leader: int) -> None:
-        command = self._commands.pop(leader, None)
-        if command is not None:
-            if command.master in self._draining:
-                command.drain_all()
-            self._stop_draining(command.master)
-            command.close()
-
     def _reap(self) -> None:
         """Collect ended leaders: one that ended by itself had nothing left to lead."""
         while True:
@@ -345,7 +337,12 @@ class Supervisor:
             if pid == 0:
                 return
             killed = self._commands.get(pid) if os.WIFSIGNALED(status) else None
-            self._forget(pid)
+            command = self._commands.pop(pid, None)
+            if command is not None:
+                if command.master in self._draining:
+                    command.drain_all()
+                self._stop_draining(command.master)
+                command.close()
             if killed is not None and not (killed.kept or self._orphaned):
                 self._end_orphans()
 

@@ -216,15 +216,11 @@ def _waited_for(pid: int, what: str, arguments: list[int]) -> list[int]:
             bits = int.from_bytes(process_memory(pid, arguments[1], size), "little")
             return [fd for fd in range(size * 8) if bits >> fd & 1]
         if what == "epoll":
-            return _watched_by_epoll(pid, arguments[0])
+            lines = process_file(pid, f"fdinfo/{arguments[0]}").splitlines()
+            return [int(line.split()[1]) for line in lines if line.startswith(b"tfd:")]
     except OSError:
         return []
     return []
-
-
-def _watched_by_epoll(pid: int, fd: int) -> list[int]:
-    lines = process_file(pid, f"fdinfo/{fd}").splitlines()
-    return [int(line.split()[1]) for line in lines if line.startswith(b"tfd:")]
 
 
 def _is_terminal(pid: int, fd: int, terminal: int) -> bool:

@@ -335,16 +335,12 @@ class _Mounts:
         if Path("/run").is_dir():
             self._covers["/run"] = [root for root in self._roots if within(root, "/run")]
             yield "--tmpfs", "/run"
-            yield from self._of_run()
-
-    def _of_run(self) -> Iterator[Sequence[str]]:
-        """Yield what programs need of /run: NixOS's link, and name servers with a network."""
-        system = Path("/run/current-system")
-        if system.is_symlink():
-            yield "--symlink", str(system.readlink()), str(system)
-        servers = real("/etc/resolv.conf")
-        if self._box.network and within(servers, "/run") and Path(servers).is_file():
-            yield "--ro-bind", servers, servers
+            system = Path("/run/current-system")
+            if system.is_symlink():
+                yield "--symlink", str(system.readlink()), str(system)
+            servers = real("/etc/resolv.conf")
+            if self._box.network and within(servers, "/run") and Path(servers).is_file():
+                yield "--ro-bind", servers, servers
 
     def _hide(self, path: str) -> Iterator[Sequence[str]]:
         """Hide a file, or a folder with all but the programs and workspaces in it."""

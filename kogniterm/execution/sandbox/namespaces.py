@@ -347,15 +347,6 @@ def _enter_bubblewrap(view: View) -> None:
         raise OSError(said or "bwrap failed")
 
 
-def _become_first() -> None:
-    """As the first process: let the kernel reap what ends, and nobody look into this process."""
-    kernel.drop_privileges()
-    kernel.keep_privileges_out()
-    kernel.hide_memory()
-    kernel.set_signals(signal.SIG_IGN)  # one with a handler would reach it from inside
-    kernel.rename_process("sandbox")
-
-
 def _kinds(*, network: bool, own_processes: bool) -> dict[str, int]:
     left_out = {*(("net",) if network else ()), *(() if own_processes else ("pid",))}
     return {name: kind for name, kind in _SPACES.items() if name not in left_out}
@@ -374,15 +365,11 @@ def _leave_namespaces(*, network: bool, own_processes: bool) -> None:
     kinds = _kinds(network=network, own_processes=own_processes)
     kernel.unshare(sum(kind for kind in kinds.values() if kind != NEW_USER))
     if not network:
-        _raise_loopback()
-
-
-def _raise_loopback() -> None:
-    get_flags, set_flags, is_up = _IFNAME_UP
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        request = struct.pack("16sh14x", b"lo", 0)
-        flags: int = struct.unpack("16sh14x", fcntl.ioctl(sock, get_flags, request))[1]
-        fcntl.ioctl(sock, set_flags, struct.pack("16sh14x", b"lo", flags | is_up))
+        get_flags, set_flags, is_up = _IFNAME_UP
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            request = struct.pack("16sh14x", b"lo", 0)
+            flags: int = struct.unpack("16sh14x", fcntl.ioctl(sock, get_flags, request))[1]
+            fcntl.ioctl(sock, set_flags, struct.pack("16sh14x", b"lo", flags | is_up))
 
 
 def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
@@ -396,11 +383,30 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
     if view["kind"] == "bubblewrap":
         _mount_processes(own=True)
     else:
-        _mount_root(view["mounts"], own_processes=own_processes)
-    _finish(network=view["network"])
+        steps = view["mounts"]
+        trees = _open_all(steps)
+        on = kernel.place("/")
+        root = kernel.copy_mounts(on, READ_ONLY | NO_SUID | NO_DEVICES, recursive=True)
+        kernel.change_root(
+            root, next(path for path in ("/mnt", "/tmp", "/proc") if _is_folder(path))
+        )
+        _mount_processes(own=own_processes)
+        _mount_all(steps, trees)
+    terminals = "newinstance,ptmxmode=0666,mode=0620"
+    kernel.mount("devpts", "/dev/pts", NO_SUID | NO_EXECUTION, terminals)
+    with contextlib.suppress(OSError):
+        kernel.mount("mqueue", "/dev/mqueue", NO_SUID | NO_DEVICES | NO_EXECUTION)
+    if not view["network"]:  # in one of its own, all ports are open
+        with contextlib.suppress(OSError):  # refused where /proc/sys is read-only
+            _write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
     spaces.append(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC))
     if own_processes:
-        _become_first()
+        # This is their first process: the kernel reaps what ends, and nobody looks into it.
+        kernel.drop_privileges()
+        kernel.keep_privileges_out()
+        kernel.hide_memory()
+        kernel.set_signals(signal.SIG_IGN)  # one with a handler would reach it from inside
+        kernel.rename_process("sandbox")
         kernel.close_all_but(line.fileno(), *spaces)
     _tell(line, _OK, spaces)
     if own_processes:
@@ -408,44 +414,16 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
         line.recv(1)
 
 
-def _mount_root(steps: Sequence[Step], *, own_processes: bool) -> None:
-    """Make the sandbox's view of the disk the root of this mount namespace."""
-    trees = _open_all(steps)
-    on = kernel.place("/")
-    root = kernel.copy_mounts(on, READ_ONLY | NO_SUID | NO_DEVICES, recursive=True)
-    kernel.change_root(root, next(path for path in ("/mnt", "/tmp", "/proc") if _is_folder(path)))
-    _mount_processes(own=own_processes)
-    _mount_all(steps, trees)
-
-
 def _mount_processes(*, own: bool) -> None:
     if own:
         kernel.mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
-        _limit_processes()
+        version = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
+        if version >= _PID_MAX_FROM:  # before, root would set it for the whole machine
+            with contextlib.suppress(OSError):
+                _write("/proc/sys/kernel/pid_max", str(MOST_PROCESSES + _SPARE_NUMBERS))
     else:
         with kernel.opened(kernel.place("/proc")) as proc:  # programs write below /proc/self
             kernel.set_attributes(proc, 0, cleared=READ_ONLY)
-
-
-def _finish(*, network: bool) -> None:
-    """Mount the terminals, and message queues where the kernel has them.
-
-    In a network of its own all ports are open; `network` is the machine's.
-    """
-    terminals = "newinstance,ptmxmode=0666,mode=0620"
-    kernel.mount("devpts", "/dev/pts", NO_SUID | NO_EXECUTION, terminals)
-    with contextlib.suppress(OSError):
-        kernel.mount("mqueue", "/dev/mqueue", NO_SUID | NO_DEVICES | NO_EXECUTION)
-    if not network:
-        with contextlib.suppress(OSError):  # refused where /proc/sys is read-only
-            _write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-
-
-def _limit_processes() -> None:
-    version = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
-    if version >= _PID_MAX_FROM:  # before, root would set it for the whole machine
-        with contextlib.suppress(OSError):
-            _write("/proc/sys/kernel/pid_max", str(MOST_PROCESSES + _SPARE_NUMBERS))
 
 
 def _open_all(steps: Sequence[Step]) -> list[int]:
@@ -485,25 +463,21 @@ def _mount_all(steps: Sequence[Step], trees: Sequence[int], *, optional: bool = 
     for step, tree in zip(steps, trees, strict=True):
         may_fail = optional or step[0].endswith("-try")
         try:
-            _take(step, tree, make=not may_fail or step[-1].startswith(new))
+            option, *_, target = step
+            if option == "--symlink":
+                os.symlink(step[1], target)  # noqa: PTH211 - no pathlib in the supervisor
+            elif option == "--dir":
+                os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
+            elif option == "--remount-ro":
+                with kernel.opened(kernel.place(target)) as on:
+                    kernel.set_attributes(on, READ_ONLY)
+            else:
+                _put(tree, target, make=not may_fail or step[-1].startswith(new))
         except OSError:
             if not may_fail:
                 raise
             done.discard(step[-1])
     return sorted(done)
-
-
-def _take(step: Step, tree: int, *, make: bool) -> None:
-    option, *_, target = step
-    if option == "--symlink":
-        os.symlink(step[1], target)  # noqa: PTH211 - no pathlib in the supervisor
-    elif option == "--dir":
-        os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
-    elif option == "--remount-ro":
-        with kernel.opened(kernel.place(target)) as on:
-            kernel.set_attributes(on, READ_ONLY)
-    else:
-        _put(tree, target, make=make)
 
 
 def _put(tree: int, target: str, *, make: bool) -> None:

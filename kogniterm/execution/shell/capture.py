@@ -91,6 +91,11 @@ def read_dump(
     )
     background, seconds = _number(field["background"]), _number(field["seconds"])
     listed = _FUNCTION.findall(field["flags"])
+    pids = (
+        _number(pid) for pid in (*field["children"].split()[-_MOST_CHILDREN:], field["background"])
+    )
+    known = (*previous.children, *(pid for pid in pids if pid is not None))
+    pairs = ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace"), (b"f", b"noglob"))
     return ShellState(
         variables=_restored(table, previous.variables, overlay, hidden),
         missing=FILLED_AT_START - table.keys(),
@@ -101,12 +106,19 @@ def read_dump(
             if kind != b"-f"
         },
         shopts=_names(kept.get(b"BASHOPTS")),
-        options=_options(kept, field["letters"]),
+        options=_names(kept.get(b"SHELLOPTS"))
+        | {name for letter, name in pairs if letter in field["letters"]},
         fresh=fresh,
         limits=kept.get(b"__kt_limits", b""),
         aliases=_aliases(field["aliases"]),
         disabled=frozenset(_DISABLED.findall(field["disabled"])),
-        traps=_traps(dump[:begin] + field["traps"], previous.background),
+        traps={
+            name: emulation.without_last_background(
+                b"\\builtin trap -- " + action + b" " + name + b"\n", previous.background
+            )
+            for action, name in _TRAP.findall(dump[:begin] + field["traps"])
+            if name != b"EXIT"
+        },
         positional=previous.positional if inside else field["positional"],
         folders=tuple(field["folders"].rstrip(b"\n").split(b"\n")),
         umask=field["umask"].strip(),
@@ -117,7 +129,7 @@ def read_dump(
         cwd=decode(field["cwd"]) or previous.cwd,
         exit_action=emulation.without_last_background(field["exit_action"], previous.background),
         background=background or previous.background,
-        children=_known_children(previous, field["children"], field["background"]),
+        children=tuple(dict.fromkeys(known))[-_MOST_CHILDREN:],
         ended=_ended(background, _number(field["ended"])),
         jobs=emulation.known_jobs(previous.jobs, field["jobs"]),
         gone=bool(field["gone"]),
@@ -166,17 +178,6 @@ def _aliases(printed: bytes) -> dict[bytes, bytes]:
     return table
 
 
-def _traps(printed: bytes, background: int | None) -> dict[bytes, bytes]:
-    """Return commands that set the user's traps, by signal; that on EXIT is ours."""
-    return {
-        name: emulation.without_last_background(
-            b"\\builtin trap -- " + action + b" " + name + b"\n", background
-        )
-        for action, name in _TRAP.findall(printed)
-        if name != b"EXIT"
-    }
-
-
 def _variables(printed: bytes) -> tuple[dict[bytes, bytes], dict[bytes, bytes]] | None:
     """Return the declarations by name, and the values of bash's and our own variables as printed.
 
@@ -203,12 +204,6 @@ def _names(value: bytes | None) -> frozenset[bytes]:
     return frozenset((value or b"").strip(b'"').split(b":")) - {b""}
 
 
-def _known_children(previous: ShellState, children: bytes, background: bytes) -> tuple[int, ...]:
-    pids = (_number(pid) for pid in (*children.split()[-_MOST_CHILDREN:], background))
-    known = (*previous.children, *(pid for pid in pids if pid is not None))
-    return tuple(dict.fromkeys(known))[-_MOST_CHILDREN:]
-
-
 def _ended(background: int | None, code: int | None) -> tuple[int, int] | None:
     if background is None or code is None or code == _NO_CHILD:
         return None
@@ -229,9 +224,3 @@ def _restored(
             else:
                 table.pop(name, None)
     return table
-
-
-def _options(kept: Mapping[bytes, bytes], letters: bytes) -> frozenset[bytes]:
-    """Return the options that were on, those too that are off while the state is printed."""
-    pairs = ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace"), (b"f", b"noglob"))
-    return _names(kept.get(b"SHELLOPTS")) | {name for letter, name in pairs if letter in letters}

@@ -140,24 +140,22 @@ def stand_ins(state: ShellState, command: str, statuses: bytes) -> list[bytes]:
     # Inside functions only `%n` counts.
     asks = _JOB_WORDS.search(command) or b"kill %" in functions or b"wait %" in functions
     if state.jobs and asks:
-        found.append(_job_functions(state.jobs, statuses))
+        lists = {job.number: b" ".join(b"%d" % pid for pid in job.pids) for job in state.jobs}
+        cases = [b"    %%%d) __kt_j=(%s);;\n" % item for item in lists.items()]
+        rows = b"\n".join(b"%d %d %s" % (job.number, job.pids[0], job.text) for job in state.jobs)
+        found.append(
+            script(
+                "jobs",
+                FOLDER=quoted(statuses),
+                CASES=b"".join(cases),
+                HIGHEST=b"%d" % max(lists),
+                LAST=lists[max((job.number for job in state.jobs if job.runs), default=max(lists))],
+                LIST=quoted(rows),
+            )
+        )
     if statuses and ("disown" in command or _DISOWNS.search(functions)):
         found.append(script("disown", DISOWNED=quoted(statuses + b"/" + DISOWNED.encode())))
     return found
-
-
-def _job_functions(jobs: tuple[EarlierJob, ...], statuses: bytes) -> bytes:
-    lists = {job.number: b" ".join(b"%d" % pid for pid in job.pids) for job in jobs}
-    cases = [b"    %%%d) __kt_j=(%s);;\n" % item for item in lists.items()]
-    rows = b"\n".join(b"%d %d %s" % (job.number, job.pids[0], job.text) for job in jobs)
-    return script(
-        "jobs",
-        FOLDER=quoted(statuses),
-        CASES=b"".join(cases),
-        HIGHEST=b"%d" % max(lists),
-        LAST=lists[max((job.number for job in jobs if job.runs), default=max(lists))],
-        LIST=quoted(rows),
-    )
 
 
 _SEEDS = re.compile(r"(?:^|[\s;&|({])RANDOM=")

@@ -143,25 +143,18 @@ def _sweep(place: str) -> None:
     with contextlib.suppress(OSError):
         for folder in Path(place).glob(f"{_PREFIX}*-*"):
             with contextlib.suppress(OSError):
-                if (folder / LOCK).exists():
-                    _remove_if_free(folder / LOCK)
+                lock = folder / LOCK
+                if lock.exists():
+                    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+                    with opened(os.open(lock, flags)) as fd:
+                        owned = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
+                        if owned and not lock.parent.is_symlink() and try_lock(fd):
+                            remove_folder(lock.parent)
                 else:
-                    _remove_if_empty(folder)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    made_by = _NAME.match(folder.name)
-    ours = folder.lstat().st_uid == os.geteuid()
-    if ours and made_by is not None and process_state(int(made_by[1])) is None:
-        folder.rmdir()
-
-
-def _remove_if_free(lock: Path) -> None:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    with opened(os.open(lock, flags)) as fd:
-        ours = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
-        if ours and not lock.parent.is_symlink() and try_lock(fd):
-            remove_folder(lock.parent)
+                    made_by = _NAME.match(folder.name)
+                    ours = folder.lstat().st_uid == os.geteuid()
+                    if ours and made_by is not None and process_state(int(made_by[1])) is None:
+                        folder.rmdir()
 
 
 MOST_STATE = 8 << 20

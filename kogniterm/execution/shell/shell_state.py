@@ -443,7 +443,15 @@ def merged(inside: ShellState, before: ShellState, after: ShellState) -> ShellSt
     """Return `inside` with everything that a command outside changed from `before` to `after`."""
     fresh = after.fresh or Fresh(frozenset(), b"")
     # What the first shell starts with is not something that its command changed.
-    given = _given_at_start(before, after) if before.fresh is None else frozenset()
+    given = (
+        frozenset(
+            name
+            for name in FILLED_AT_START - before.variables.keys()
+            if name not in _KNOWN_AT_START or after.variables.get(name) in AS_IN_A_FRESH_SHELL
+        )
+        if before.fresh is None
+        else frozenset()
+    )
     variables = _applied(inside.variables, before.variables, after.variables, given)
     return replace(
         inside,
@@ -467,14 +475,6 @@ def merged(inside: ShellState, before: ShellState, after: ShellState) -> ShellSt
         pipe=after.pipe,
         last_argument=after.last_argument,
         cwd=after.cwd,
-    )
-
-
-def _given_at_start(before: ShellState, after: ShellState) -> frozenset[bytes]:
-    return frozenset(
-        name
-        for name in FILLED_AT_START - before.variables.keys()
-        if name not in _KNOWN_AT_START or after.variables.get(name) in AS_IN_A_FRESH_SHELL
     )
 
 

@@ -321,7 +321,9 @@ def check(
     message = _source(quote, user_messages)
     if message is None:
         return Rejection(text, Phrase("its quote is not in the user's own words"))
-    if not _rests_on(text, quote):
+    # They have to share a content word, or a synonym or translation of one.
+    said = set(stems_of(quote))
+    if not any(term in said or answering(term) & said for term in stems_of(text)):
         return Rejection(text, Phrase("the quote does not support the text"))
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
@@ -367,12 +369,6 @@ def _source(quote: str, user_messages: Sequence[Message]) -> Message | None:
 def _is_stated(quote: str, message: Message) -> bool:
     """Return whether a request or a rule in the user's own words holds `quote`."""
     return any(holds_words(one.sentence, quote) for one in stated(own_words(message.text)))
-
-
-def _rests_on(text: str, quote: str) -> bool:
-    """Return whether text and quote share a content word, or a synonym or translation of one."""
-    said = set(stems_of(quote))
-    return any(term in said or answering(term) & said for term in stems_of(text))
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -73,11 +73,14 @@ def scan(
     commits = "" if truncated else commit_style(_subjects(folder))
     if commits:
         conventions["commits"] = (commits,)
+    endings = {one: name for name, all_ in project_data()["languages"].items() for one in all_}
+    counted = Counter(endings.get(file.suffix.lower(), "") for file in files)
+    del counted[""]
     return ProjectProfile(
         scanned=clock.now(),
         files=len(files),
         truncated=truncated,
-        languages=_languages(files),
+        languages=dict(counted.most_common()),
         frameworks=_frameworks(dependencies),
         build_commands=_each(one for manifest in found for one in manifest.build),
         test_commands=_each(one for manifest in found for one in manifest.test),
@@ -112,13 +115,6 @@ def manifest_state(folder: Path) -> str:
         elif "/" not in entry.path and entry.is_folder and entry.path not in skipped:
             seen.append(entry.path)
     return hashlib.sha256("\n".join(seen).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _languages(files: Iterable[PurePosixPath]) -> dict[str, int]:
-    endings = {one: name for name, all_ in project_data()["languages"].items() for one in all_}
-    counted = Counter(endings.get(file.suffix.lower(), "") for file in files)
-    del counted[""]
-    return dict(counted.most_common())
 
 
 def _frameworks(dependencies: Sequence[str]) -> tuple[str, ...]:

@@ -304,16 +304,13 @@ def named_period(question: str) -> tuple[float, float] | None:
         parts = found.groupdict()
         year = int(parts["year"])
         month = int(parts["number"]) if parts.get("number") else _MONTHS.get(parts["month"], 0)
-        return _period(year, month, int(parts["day"]) if parts.get("day") else None)
+        day = int(parts["day"]) if parts.get("day") else None
+        try:
+            start = datetime(year, month, day or 1, tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
+        if day is not None:
+            return start, start + 86_400.0
+        following = (year + 1, 1) if month == 12 else (year, month + 1)
+        return start, datetime(*following, 1, tzinfo=UTC).timestamp()
     return None
-
-
-def _period(year: int, month: int, day: int | None) -> tuple[float, float] | None:
-    try:
-        start = datetime(year, month, day or 1, tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
-    if day is not None:
-        return start, start + 86_400.0
-    following = (year + 1, 1) if month == 12 else (year, month + 1)
-    return start, datetime(*following, 1, tzinfo=UTC).timestamp()

@@ -109,7 +109,11 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
         found.append("git")
     if _REPLACES_BY_ITSELF.search(command):
         found.append("replaces nothing")
-    found += [f"forgot {name}" for name in _forgotten(request, command)]
+    folded, names = plain(command), names_in(request)
+    missing = [name for name in names if not _holds(folded, plain(name))]
+    if not _ANY_CASE.search(command):
+        missing += [name for name in names if name not in missing and not _holds(command, name)]
+    found += [f"forgot {name}" for name in missing]
     found += [f"copied {name}" for name in _copied(request, command, shown)]
     return tuple(found)
 
@@ -183,14 +187,6 @@ def names_in(request: str) -> tuple[str, ...]:
     proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
     replaced = [word for pair in _REPLACES.findall(rest) for word in pair]
     return tuple(dict.fromkeys(filter(None, [*files, *quoted, *numbers, *proper, *replaced])))
-
-
-def _forgotten(request: str, command: str) -> Iterable[str]:
-    folded, names = plain(command), names_in(request)
-    missing = [name for name in names if not _holds(folded, plain(name))]
-    if not _ANY_CASE.search(command):
-        missing += [name for name in names if name not in missing and not _holds(command, name)]
-    return missing
 
 
 # A text that is searched or replaced in any case may be written in any.
@@ -309,7 +305,10 @@ class CommandWriter:
         # After a failure the next-best examples: the best ones led to what failed.
         first = len(turn.failed) * EXAMPLES
         for number in range(CANDIDATES):
-            shown = self._examples(turn, part, first + number * EXAMPLES)
+            rank = first + number * EXAMPLES
+            asked = f"{turn.previous[0]} {part}" if turn.previous else part
+            similar = self.bank(language_of(turn.request)).nearest(asked, rank + EXAMPLES)
+            shown = similar[rank:] or similar[-EXAMPLES:]
             # The model sometimes repeats a failed command that it is shown; then it is not shown.
             text = chat_text(command_chat(turn, part, shown, with_failure=number == 0))
             prompt = Prompt(text, MAX_COMMAND_TOKENS, stop=("\n",), grammar=_ONE_LINE)
@@ -331,11 +330,6 @@ class CommandWriter:
             )
         best = min(found, key=lambda proposal: proposal.weight)
         return Proposal(best.command, best.doubts, usage)
-
-    def _examples(self, turn: TurnSoFar, part: str, rank: int) -> tuple[Example, ...]:
-        asked = f"{turn.previous[0]} {part}" if turn.previous else part
-        similar = self.bank(language_of(turn.request)).nearest(asked, rank + EXAMPLES)
-        return similar[rank:] or similar[-EXAMPLES:]
 
 
 def command_chat(

@@ -175,7 +175,15 @@ class LangChainModel(ProviderModel[Client]):
             )
             return adjusted(redirected, retryable=False)
         if isinstance(status, int) and status >= 400:
-            return _from_status(error, status, message, model=model, provider=provider)
+            response: Any = getattr(error, "response", None)
+            wait = retry_after(getattr(response, "headers", None) or {})
+            found = from_status(status, message, model=model, provider=provider, wait=wait)
+            if (
+                isinstance(found, ModelQuotaError)
+                and getattr(error, "code", "") == "insufficient_quota"
+            ):
+                return adjusted(found, retryable=False)
+            return found
         for cause in _causes(error):
             broken = from_transport(cause, provider=provider, host=host)
             if broken is not None:
@@ -366,17 +374,6 @@ SEARCH_TOOLS: Mapping[str, dict[str, Any]] = {
 BLOCKED = frozenset({"content_filter", "refusal"})
 CUT_FINISHES = frozenset({"length", "max_tokens", "max_output_tokens"})
 OVERFLOWED = frozenset({"model_context_window_exceeded"})
-
-
-def _from_status(
-    error: Exception, status: int, message: str, *, model: str, provider: str
-) -> ModelError:
-    response: Any = getattr(error, "response", None)
-    wait = retry_after(getattr(response, "headers", None) or {})
-    found = from_status(status, message, model=model, provider=provider, wait=wait)
-    if isinstance(found, ModelQuotaError) and getattr(error, "code", "") == "insufficient_quota":
-        return adjusted(found, retryable=False)
-    return found
 
 
 def _message(error: Exception) -> str:
