@@ -20,7 +20,7 @@ from acp.schema import (
 )
 
 from kogniterm.errors import UsageError
-from kogniterm.host.named_files import mentions
+from kogniterm.runtime.named_files import mentions
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean, whole
 from kogniterm.types import UserInput

@@ -29,9 +29,9 @@ from kogniterm.cli.options import (
     settings_of,
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
-from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.runtime.extensions.called_input import called
+from kogniterm.runtime.named_files import mentions
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event

@@ -10,14 +10,18 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
+from kogniterm.host.safe_files import write_regular
 from kogniterm.protocols import OutputSink
+from kogniterm.text.redact import Redactor, find_secrets, replace_secrets, replace_values
+from kogniterm.types import CommandResult
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 256 << 10
@@ -405,3 +409,53 @@ def _plain(data: bytes) -> str:
     if _CONTROLS.search(data):
         return render(data).replace("\n", " ")
     return data.decode("utf-8", "replace")
+
+
+_SHOWN = 6_000
+"""Characters of an output that every model but the smallest gets as a whole."""
+_MOST = 4 << 20
+"""Bytes of an output that is copied; to look for secrets takes half a second for each million."""
+_MOST_SECRETS, _SHORT, _MARK = 200, 5, "[secret]"
+
+
+class KeptOutputs:
+    """Copies of a session's whole outputs, without secrets, for its commands in the sandbox.
+
+    The sandbox shows `folder`, and nothing inside can write there. All that is in it may be read:
+    no output is told apart from another there.
+    """
+
+    def __init__(self, folder: Path, secrets: Redactor) -> None:
+        self.folder, self.secrets = folder, secrets
+        self._known = 0
+
+    def run(self, call: Callable[[], CommandResult]) -> CommandResult:
+        """Return the result of `call`, the run of a command, with a copy of a long output.
+
+        Before, copies with what became known as a secret since are made anew.
+        """
+        values = self.secrets.values
+        new, self._known = values[self._known :], len(values)
+        for copy in self.folder.glob("*.log") if new else ():
+            if any(map(copy.read_text("utf-8").__contains__, new)):
+                copy.unlink()
+                self._copy(Path(self.folder.parent, *copy.name.rsplit("-", 1)))
+        result = call()
+        if result.output_path and (result.omitted_bytes or len(result.text) > _SHOWN):
+            return replace(result, readable_path=self._copy(Path(result.output_path)))
+        return result
+
+    def _copy(self, raw: Path) -> str | None:
+        """Copy the output `raw`; return where, or None where it is too large or not there."""
+        with contextlib.suppress(OSError):
+            text = plain_text(raw.read_bytes()) if raw.stat().st_size <= _MOST else ""
+            found = find_secrets(text)
+            if text and len(found) <= _MOST_SECRETS:
+                values = {*self.secrets.values, *(text[one.start : one.end] for one in found)}
+                text = replace_secrets(text, found, lambda _: _MARK)
+                long = (value for value in values if len(value) > _SHORT)
+                text = replace_values(text, long, lambda _: _MARK)
+                copy = self.folder / f"{raw.parent.name}-{raw.name}"
+                write_regular(copy, text.encode("utf-8", "replace"))
+                return str(copy)
+        return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.text.redact import find_secrets, holds_mark
-from kogniterm.text.sensitive_topics import personal_kind
 from kogniterm.types import Phrase
 
 DAY = 86_400.0

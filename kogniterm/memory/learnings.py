@@ -23,9 +23,9 @@ from kogniterm.memory.repository import FactRepository, Tombstones, make_words
 from kogniterm.memory.search import stored_words
 from kogniterm.memory.search.stored_words import StoredWords
 from kogniterm.memory.search.word_index import WordIndex
+from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.protocols import Clock
 from kogniterm.text.language import stems_of, tokens
-from kogniterm.text.sensitive_topics import personal_kind
 from kogniterm.text.shorten import gist
 from kogniterm.types import Phrase
 

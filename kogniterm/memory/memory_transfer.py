@@ -17,11 +17,11 @@ from kogniterm.errors import UsageError
 from kogniterm.memory.fact_records import Fact, Lesson, Origin, Preference
 from kogniterm.memory.learnings import EXPORTED
 from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
+from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.memory.update import Candidate, judge
 from kogniterm.memory.user_memory import Memory
 from kogniterm.storage.drivers import DuplicateError
 from kogniterm.storage.line_files import closed, read_closed, value_problem
-from kogniterm.text.sensitive_topics import personal_kind
 from kogniterm.types import Phrase
 
 FORMAT = "kogniterm-memory"

@@ -19,10 +19,9 @@ from kogniterm.agent.compaction import observation_limit
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import StorageError
 from kogniterm.execution import open_executor
-from kogniterm.execution.command_output import OutputStore
+from kogniterm.execution.command_output import KeptOutputs, OutputStore
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
-from kogniterm.execution.kept_outputs import KeptOutputs
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
 from kogniterm.memory import open_memory

@@ -28,17 +28,19 @@ from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.search_files import find_files, search_text
 from kogniterm.tools.session_tools import (
+    NO_SKILLS,
     ForgetPort,
     HistoryPort,
     MemoryPort,
+    SkillPort,
     UserPort,
     ask_user,
     forget,
     recall,
     recall_history,
     remember,
+    use_skill,
 )
-from kogniterm.tools.skill_tools import NO_SKILLS, SkillPort, use_skill
 from kogniterm.tools.web import web_fetch
 from kogniterm.tools.web_search import (
     BraveSearch,

@@ -26,8 +26,8 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
-from kogniterm.host.named_files import mentions
 from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.runtime.named_files import mentions
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands

@@ -151,8 +151,8 @@ def _prepare() -> None:
     """Do once what each session would do again: schemas of tools and patterns."""
     from kogniterm.memory.extraction import preference_statements, statements
     from kogniterm.memory.forgetter import forget_request
+    from kogniterm.memory.sensitive_topics import personal_kind
     from kogniterm.text.redact import find_secrets
-    from kogniterm.text.sensitive_topics import personal_kind
     from kogniterm.tools.tool_registry import listed_tools
 
     listed_tools()

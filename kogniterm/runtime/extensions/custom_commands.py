@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
-from kogniterm.host.named_files import mentions
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
+from kogniterm.runtime.named_files import mentions
 from kogniterm.storage.folders import named
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean

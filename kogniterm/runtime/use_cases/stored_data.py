@@ -64,9 +64,8 @@ def report_parts(
     """
     import platform
 
-    from kogniterm.host.identity import own_names
+    from kogniterm.host.identity import own_names, without_names
     from kogniterm.sessions.session_transfer import report_lines
-    from kogniterm.text.own_names import without_names
 
     anonymous = without_names(own_names())
     installed = {

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kogniterm.errors import UsageError
-from kogniterm.host.named_files import named_words
 from kogniterm.host.programs import find_program, host_environment
+from kogniterm.runtime.named_files import named_words
 from kogniterm.storage.folders import named
 from kogniterm.types.images import read_header
 from kogniterm.ui.locale import plural

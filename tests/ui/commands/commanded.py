@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kogniterm.host.named_files import mentions
 from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.runtime.named_files import mentions
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.commands.command_table import COMMANDS

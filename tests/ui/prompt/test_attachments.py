@@ -10,7 +10,7 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import UsageError
-from kogniterm.host.named_files import mentions
+from kogniterm.runtime.named_files import mentions
 from kogniterm.types import Job
 from kogniterm.types import events as ev
 from kogniterm.ui.prompt.attachments import (

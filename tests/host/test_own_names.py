@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.text.own_names import OwnNames, without_names
+from kogniterm.host.identity import OwnNames, without_names
 
 ANN = OwnNames(
     homes=("/home/annabel", "/srv/homes/annabel"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.text.sensitive_topics import personal_kind
+from kogniterm.memory.sensitive_topics import personal_kind
 
 
 @pytest.mark.parametrize(
