@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark
 
@@ -222,7 +222,7 @@ def folder_of(args: argparse.Namespace) -> str:
     import os
 
     given: str | None = getattr(args, "cwd", None)
-    folder = named("", given) if given else here()
+    folder = expand_path("", given) if given else here()
     if not folder.is_absolute():
         folder = here() / folder
     if not folder.exists():

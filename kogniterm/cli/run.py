@@ -32,7 +32,7 @@ from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.runtime.extensions.called_input import called
 from kogniterm.runtime.named_files import mentions
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
@@ -364,7 +364,7 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
     value: str = getattr(args, "plan", "auto")
     if value in get_args(PlanMode):
         return None
-    path = named("", value)
+    path = expand_path("", value)
     if not path.is_file():
         raise UsageError(
             "Invalid value {value} for --plan; use auto, always, never or the file of a plan.",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kogniterm import __version__
 from kogniterm.cli.options import settings_of
 from kogniterm.errors import EXIT_DONE, UsageError
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate
 
@@ -139,7 +139,7 @@ def location_of(args: argparse.Namespace) -> Path | str:
 
 def file_to_write(name: str) -> Path:
     """Return the file that `--to` names. Raises `UsageError` for one that cannot be written."""
-    path = named("", name)
+    path = expand_path("", name)
     reason = None
     if path.is_dir():
         reason = Phrase("it is a folder")

@@ -100,7 +100,7 @@ def _of_git(setting: str) -> str:
 
 
 def without_names(names: OwnNames) -> Callable[[str], str]:
-    """Return what replaces `names` in a text. Part of a longer word is no name."""
+    """Return a function that replaces `names` in a text. Part of a longer word is no name."""
     replaced: dict[str, str] = {}
     for home in names.homes:
         if len(home) > SHORTEST and home.startswith("/"):

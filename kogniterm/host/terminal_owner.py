@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Client(Protocol):
+class TerminalClient(Protocol):
     """The process of the shell's job."""
 
     def open_terminal(self) -> int:
@@ -25,10 +25,10 @@ class Client(Protocol):
         """Return when the job is in the foreground."""
 
 
-_clients: list[Client] = []
+_clients: list[TerminalClient] = []
 
 
-def use_client(client: Client) -> None:
+def use_client(client: TerminalClient) -> None:
     """Reach the terminal through this client from now on."""
     _clients[:] = [client]
 

@@ -71,7 +71,7 @@ def walk_folder(
     enters: Callable[[str], bool] = lambda name: True,
     near_first: bool = False,
 ) -> Iterator[WalkEntry]:
-    """Yield what is below the resolved folder `top`, each folder's entries together, by name.
+    """Yield the entries below the resolved folder `top`, folder by folder, each sorted by name.
 
     `unseen` is called for each folder that cannot be listed or is beyond a limit, None where that
     matters to nobody. `enters` returns by its name whether a folder is looked into. `near_first`

@@ -21,7 +21,7 @@ from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.memory.update import Candidate, judge
 from kogniterm.memory.user_memory import Memory
 from kogniterm.storage.drivers import DuplicateError
-from kogniterm.storage.line_files import closed, read_closed, value_problem
+from kogniterm.storage.line_files import close_lines, read_closed, value_problem
 from kogniterm.types import Phrase
 
 FORMAT = "kogniterm-memory"
@@ -77,7 +77,7 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
     lines = (
         json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in (header, *records)
     )
-    return list(closed(lines, _closing))
+    return list(close_lines(lines, _closing))
 
 
 def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> dict[str, int]:

@@ -32,7 +32,7 @@ from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
-from kogniterm.storage.line_files import closed, read_closed, value_problem
+from kogniterm.storage.line_files import close_lines, read_closed, value_problem
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
@@ -63,7 +63,7 @@ def _session_file(info: SessionInfo, draft: str, rows: Iterable[StoredRecord]) -
         "parent_seq": info.parent_seq,
         "draft": draft,
     }
-    return closed(chain([codec.dumps(header)], map(_record_line, rows)), _closing)
+    return close_lines(chain([codec.dumps(header)], map(_record_line, rows)), _closing)
 
 
 def _closing(lines: int, digest: str) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def report_lines(
         for name, lines in parts.items()
         for line in lines
     )
-    return closed(chain([codec.dumps(header)], tagged), _report_end)
+    return close_lines(chain([codec.dumps(header)], tagged), _report_end)
 
 
 def _report_end(lines: int, digest: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ Closing = Callable[[int, str], dict[str, Any]]
 """Makes the closing line for a number of lines before it and their SHA-256."""
 
 
-def closed(lines: Iterable[str], closing: Closing) -> Iterator[str]:
+def close_lines(lines: Iterable[str], closing: Closing) -> Iterator[str]:
     """Yield `lines` and the line that closes them, without line ends."""
     digest, count = hashlib.sha256(), 0
     for line in lines:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kogniterm.errors import PathChangedError, ToolError, why
 from kogniterm.host.safe_files import LinkMetError, look, resolved
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.tools.base import Arguments
 
 
@@ -36,7 +36,7 @@ def real_path(cwd: str, name: str) -> Path:
 
     Raises `ToolError` for what can be no file's name, and where a link may not be read.
     """
-    path = named(cwd, name)
+    path = expand_path(cwd, name)
     try:
         return resolved(path)
     except OSError as error:

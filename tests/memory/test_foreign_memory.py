@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.memory_transfer import export_lines, import_lines
-from kogniterm.storage.line_files import closed
+from kogniterm.storage.line_files import close_lines
 from tests.memory.conftest import HandClock, OpenMemory
 from tests.memory.test_memory_transfer import fill
 
@@ -40,7 +40,7 @@ def test_no_value_of_a_record_breaks_the_memory(
         lines = map(json.dumps, (header, changed))
         with suppress(KognitermError):
             import_lines(
-                ben, closed(lines, lambda _count, digest: {"type": "end", "sha256": digest})
+                ben, close_lines(lines, lambda _count, digest: {"type": "end", "sha256": digest})
             )
         # What was taken is of use: it is listed, found and exported.
         ben.search("tea", 3)

@@ -12,8 +12,8 @@ from kogniterm.memory import Memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.memory_transfer import export_lines, import_lines
-from kogniterm.memory.preferences import KNOWN, told
-from kogniterm.storage.line_files import closed
+from kogniterm.memory.preferences import KNOWN, preference_text
+from kogniterm.storage.line_files import close_lines
 from tests.memory.conftest import OpenMemory
 
 
@@ -21,7 +21,7 @@ def test_every_value_has_a_line_and_every_line_a_value(memory: Memory) -> None:
     used = set()
     for name, kind in KNOWN.items():
         for value in kind.choices or (kind.example,):
-            line = told(memory.preferences.set(name, value))
+            line = preference_text(memory.preferences.set(name, value))
             assert line
             assert "\n" not in line
             used.add(f"{name}_{'yes' if value is True else 'no' if value is False else value}")
@@ -77,7 +77,7 @@ def test_an_import_sets_nothing_that_could_not_be_set_here(open_here: OpenMemory
         ("verbosity", "endless"),
     ):
         lines.append(json.dumps({**base, "key": key, "value": value}))
-    whole = list(closed(lines, lambda _count, digest: {"type": "end", "sha256": digest}))
+    whole = list(close_lines(lines, lambda _count, digest: {"type": "end", "sha256": digest}))
     assert import_lines(ben, whole)["preferences"] == 1
     assert {key: one.value for key, one in ben.preferences.all().items()} == {"language": "es"}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.storage.line_files import closed
+from kogniterm.storage.line_files import close_lines
 
 HEADER = {"format": "kogniterm.session", "version": 3, "created": 1.0, "draft": "",
           "parent": None, "parent_seq": None}  # fmt: skip
@@ -48,4 +48,4 @@ def foreign_export(
         told = {name: value for name, value in told.items() if value is not None}
         told["payload"] = json.loads(row.payload)
         lines.append(codec.dumps(told | dict(line or {}) if number == len(rows) else told))
-    return list(closed(lines, lambda count, digest: {"records": count - 1, "sha256": digest}))
+    return list(close_lines(lines, lambda count, digest: {"records": count - 1, "sha256": digest}))

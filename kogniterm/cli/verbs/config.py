@@ -11,7 +11,7 @@ from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_action
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import UsageError, why
 from kogniterm.settings.layers import SettingOrigin
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
@@ -92,7 +92,7 @@ def _prompts(args: argparse.Namespace) -> Report:
         raise UsageError("Name a prompt; kogniterm config prompts lists them.")
     name = args.name.removesuffix(".md")
     if name not in prompts.shipped():
-        near = meant(name, list(prompts.shipped()))
+        near = closest_word(name, list(prompts.shipped()))
         if near:
             raise UsageError(
                 "There is no prompt {name}. Did you mean {near}?", name=name, near=near
@@ -174,13 +174,13 @@ def _copied(name: str, file: Path) -> Report:
 def _difference(name: str, file: Path) -> Report:
     """Return what differs between the shipped text and the user's."""
     from kogniterm import prompts
-    from kogniterm.text.file_text import unified
+    from kogniterm.text.file_text import unified_diff
 
     shipped = prompts.shipped()[name]
     own = prompts.own_files(file.parent).get(name)
     if own is None:
         raise UsageError("{name} is the shipped text: {file} does not exist.", name=name, file=file)
-    difference = unified(str(file), shipped.source, own.source, old_name="shipped")
+    difference = unified_diff(str(file), shipped.source, own.source, old_name="shipped")
     changed = difference.split("\n") if difference else []
     return Report({"name": name, "diff": changed}, changed)
 

@@ -23,7 +23,7 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
@@ -92,7 +92,7 @@ def _folder(args: argparse.Namespace) -> Path:
     from kogniterm.cli.options import here
     from kogniterm.host.safe_files import resolved
 
-    return resolved(named("", args.project) if args.project else here())
+    return resolved(expand_path("", args.project) if args.project else here())
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def _prefer(args: argparse.Namespace) -> Report:
 
 
 def _preferences(held: Sequence[Preference]) -> Report:
-    from kogniterm.memory.preferences import KNOWN, shown
+    from kogniterm.memory.preferences import KNOWN, value_text
     from kogniterm.ui.commands.memory import place
 
     data = [
@@ -245,7 +245,7 @@ def _preferences(held: Sequence[Preference]) -> Report:
     names = _("Preferences: {names}").format(names=", ".join(KNOWN))
     return Report(
         data,
-        rows=[(one.key, shown(one.value), *place(one)) for one in held],
+        rows=[(one.key, value_text(one.value), *place(one)) for one in held],
         notes=[] if held else [_("No preferences are set."), names],
     )
 

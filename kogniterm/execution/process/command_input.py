@@ -237,11 +237,11 @@ class ModeTracker:
         self._rest = text[last:] if last >= 0 and not _PRIVATE_MODE.match(text, last) else b""
 
     def undo(self) -> bytes:
-        """Return what makes the terminal plain again."""
+        """Return the sequences that make the terminal plain again."""
         return b"".join(b"\x1b[?" + mode + b"l" for mode in reversed(self.on)) + _PLAIN
 
     def redo(self) -> bytes:
-        """Return what puts a terminal into the modes that the program believes it is in."""
+        """Return the sequences that put a terminal into the modes that the program expects."""
         return b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
 
 

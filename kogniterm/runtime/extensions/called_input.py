@@ -39,7 +39,7 @@ def called(
     if not is_slash_command(given.text):
         return given
     from kogniterm.runtime.extensions.custom_commands import command_input
-    from kogniterm.text.spelling import meant
+    from kogniterm.text.spelling import closest_word
 
     built_in = own_commands()
     made, names = command_input(session, given.text, built_in)
@@ -47,7 +47,7 @@ def called(
         files = dict.fromkeys((*made.attachments, *given.attachments))
         return replace(made, data=given.data, source=given.source, attachments=tuple(files))
     name, _argument = split_line(given.text)
-    near = None if name in built_in else meant(name, names)
+    near = None if name in built_in else closest_word(name, names)
     if near:
         raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
     return given

@@ -18,7 +18,7 @@ from kogniterm.text.visible import clean
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Change, Lesson
+    from kogniterm.memory.fact_records import Lesson, StoredChange
     from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.memory.update import Candidate
     from kogniterm.sessions.chain_audit import StoreReport
@@ -219,7 +219,7 @@ def listed_facts(memory: Memory, *, everything: bool = False) -> list[Fact]:
     return [fact for fact in memory.facts("active", "pending") if not is_dormant(fact, now)]
 
 
-def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
+def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, StoredChange]:
     """Remember a candidate; return the fact and the change made. Raises `UsageError`."""
     change = memory.remember(candidate)
     if change.fact is None:

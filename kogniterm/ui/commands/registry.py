@@ -71,7 +71,7 @@ class Registry:
 
     def find(self, name: str) -> Command:
         """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
-        from kogniterm.text.spelling import meant
+        from kogniterm.text.spelling import closest_word
 
         if name in self._by_name:
             return self._by_name[name]
@@ -84,7 +84,7 @@ class Registry:
                 name=name,
                 names=", ".join(f"/{other}" for other in close),
             )
-        near = meant(name, self._by_name)
+        near = closest_word(name, self._by_name)
         if near:
             raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
         raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)
@@ -149,14 +149,14 @@ _Word = TypeVar("_Word", bound=str)
 
 def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     """Return `value` if it is one of the `allowed` words. Raises `UsageError`."""
-    from kogniterm.text.spelling import meant
+    from kogniterm.text.spelling import closest_word
 
     for word in allowed:
         if word == value:
             return word
     if not value:
         raise UsageError("Specify one of: {allowed}.", allowed=", ".join(allowed))
-    near = meant(value, allowed)
+    near = closest_word(value, allowed)
     if near:
         raise UsageError("Unknown value: {value}. Did you mean {near}?", value=value, near=near)
     raise UsageError(

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from kogniterm.errors import UsageError
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.runtime.named_files import named_words
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types.images import read_header
 from kogniterm.ui.locale import plural
 
@@ -91,7 +91,7 @@ def image_mentions(text: str) -> str | None:
 def _path_of(word: str) -> Path | None:
     if word.startswith("file://"):
         word = unquote(urlsplit(word).path)
-    return named("", word) if word.startswith(("/", "~/")) else None
+    return expand_path("", word) if word.startswith(("/", "~/")) else None
 
 
 def _is_image(path: Path) -> bool:

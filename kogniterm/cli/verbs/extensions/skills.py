@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions, folder_of
 from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use, write_report
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
 
@@ -105,7 +105,7 @@ def _add(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.skill_store import add_skill
 
     paths = paths_in_use()
-    name = add_skill(paths, named(Path.cwd(), args.folder))
+    name = add_skill(paths, expand_path(Path.cwd(), args.folder))
     folder = paths.extensions.skills / name
     text = _("Skill {name} added: {folder}").format(name=name, folder=folder)
     return Report({"name": name, "folder": str(folder)}, [text])

@@ -129,13 +129,13 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
 def _key(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.stored_data import read_lines
     from kogniterm.sessions.session_transfer import replaced
-    from kogniterm.storage.user_key import exported, take_over
+    from kogniterm.storage.user_key import export_key, take_over
 
     del store
     key, name = paths_in_use().queue_key, args.file
     if args.direction == "export":
         with replaced(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
-            file.write(f"{exported(key)}\n")
+            file.write(f"{export_key(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(name)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])

@@ -7,7 +7,7 @@ import sys
 
 from kogniterm.cli.options import Argument, folder_of
 from kogniterm.errors import TurnInterruptedError, UsageError
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types.hosts import HostSecrets
 from kogniterm.ui.locale import _
 
@@ -33,7 +33,7 @@ async def secrets_of(args: argparse.Namespace) -> HostSecrets:
 def vault_files_of(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the files with passwords of vaults that the options name."""
     file = args.vault_password_file
-    return (str(named(folder_of(args), file)),) if file else ()
+    return (str(expand_path(folder_of(args), file)),) if file else ()
 
 
 async def _password(prompt: str) -> str:

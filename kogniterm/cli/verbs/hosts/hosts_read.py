@@ -27,7 +27,7 @@ from kogniterm.errors import (
     RefusedError,
     UsageError,
 )
-from kogniterm.execution.hosts.answer_groups import grouped
+from kogniterm.execution.hosts.answer_groups import group_answers
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory
@@ -80,7 +80,7 @@ def _diff(args: argparse.Namespace) -> int:
         finally:
             await runner.discard(request)
 
-    groups = grouped(sorted(asyncio.run(_of_hosts(args, ask)), key=lambda one: one.host))
+    groups = group_answers(sorted(asyncio.run(_of_hosts(args, ask)), key=lambda one: one.host))
     if args.output == "json":
         write_json({"command": command, "groups": [_plain(one) for one in groups]})
     else:
