@@ -24,12 +24,12 @@ ASKED = ModelRequest((SystemMessage("Sum up."), HumanMessage("a, b")), purpose="
 WRITER = """
 import sys
 from pathlib import Path
-from kogniterm.models.reply_cache import Kept, ReplyCache
+from kogniterm.models.reply_cache import KeptReply, ReplyCache
 
 cache = ReplyCache(Path(sys.argv[1]), quota=40_000)
 cache.use(sys.argv[2], str)
 for number in range(100_000):
-    cache.put(f"{number % 50:064}", Kept("words " * 100, number, 1), cache.mark())
+    cache.put(f"{number % 50:064}", KeptReply("words " * 100, number, 1), cache.mark())
     if number == 20:
         print("writing", flush=True)
 """
