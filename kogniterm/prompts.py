@@ -22,7 +22,7 @@ from typing import Any
 
 from kogniterm.errors import SettingsError, why
 from kogniterm.storage.folders import read_file
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.text.visible import whole
 from kogniterm.types import ToolSpec
 
@@ -227,7 +227,7 @@ def own_file(name: str, path: Path, source: str) -> PromptFile:
     """Return the user's file `name` with this content. Raises `SettingsError` as `own_files`."""
     like = shipped().get(name)
     if like is None:
-        near = meant(name, list(shipped()))
+        near = closest_word(name, list(shipped()))
         if near:
             raise SettingsError(
                 "{path}: there is no prompt {name}. Did you mean {near}?",

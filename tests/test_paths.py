@@ -9,7 +9,7 @@ import pytest
 
 from kogniterm.errors import SettingsError
 from kogniterm.paths import resolve
-from kogniterm.storage.folders import named, private_folder
+from kogniterm.storage.folders import expand_path, private_folder
 
 
 def test_the_defaults_stand_below_home() -> None:
@@ -69,10 +69,10 @@ def test_every_file_has_its_folder() -> None:
 
 def test_a_name_is_taken_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ana")
-    assert named("/work", "a.txt") == Path("/work/a.txt")
-    assert named("/work", "/etc/hosts") == Path("/etc/hosts")
-    assert named("/work", "~/a.txt") == Path("/home/ana/a.txt")
-    assert named("/work", "~nobody-of-this-name/x") == Path("/work/~nobody-of-this-name/x")
+    assert expand_path("/work", "a.txt") == Path("/work/a.txt")
+    assert expand_path("/work", "/etc/hosts") == Path("/etc/hosts")
+    assert expand_path("/work", "~/a.txt") == Path("/home/ana/a.txt")
+    assert expand_path("/work", "~nobody-of-this-name/x") == Path("/work/~nobody-of-this-name/x")
 
 
 def test_a_folder_is_made_private_with_all_above_it_and_none_is_changed(tmp_path: Path) -> None:

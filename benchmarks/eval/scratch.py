@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,9 +50,9 @@ class Scratch:
                 temporary=temporary,
                 timeout=SECONDS,
             )
-        except subprocess.TimeoutExpired as error:
-            return Done((error.stdout or b"").decode("utf-8", "replace"), 124)
-        return Done(done.stdout.decode("utf-8", "replace"), done.returncode)
+        except TimeoutError:
+            return Done("", 124)
+        return Done(done.output.decode("utf-8", "replace"), done.status)
 
     def _sandbox(self) -> Sandbox:
         found = _found()

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.eval.scratch import Scratch
 from benchmarks.eval.table import Task
 from kogniterm.errors import KognitermError
-from kogniterm.models.local.runtime import Finished, Prompt, Runtime, chat_text
+from kogniterm.models.local.runtime import FinishedReply, LocalPrompt, Runtime, chat_text
 
 PLAIN_STEPS = 4
 PLAIN_SYSTEM = (
@@ -82,8 +82,8 @@ async def _plain_loop(runtime: Runtime, task: Task, scratch: Scratch) -> Attempt
     attempt = Attempt()
     chat = [("system", PLAIN_SYSTEM), ("user", task.request)]
     for _ in range(PLAIN_STEPS):
-        prompt = Prompt(chat_text(chat), 300, schema=PLAIN_SCHEMA)
-        pieces = [e async for e in runtime.complete(prompt) if not isinstance(e, Finished)]
+        prompt = LocalPrompt(chat_text(chat), 300, schema=PLAIN_SCHEMA)
+        pieces = [e async for e in runtime.complete(prompt) if not isinstance(e, FinishedReply)]
         said = "".join(str(piece) for piece in pieces)
         chat.append(("assistant", said))
         try:

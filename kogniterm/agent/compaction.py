@@ -6,7 +6,7 @@ the last rounds stay as they were.
 A round (an AIMessage with all its ToolMessages) is never cut in two, and calls that still wait
 for an answer are always in the kept part. Token counts are estimates on the safe side.
 
-`fitted` is the last guard before a model call, for what happens within a round: many large
+`fit_messages` is the last guard before a model call, for what happens within a round: many large
 results at once, an input larger than the window. It shortens the request alone; history and
 journal keep the whole text.
 """
@@ -136,7 +136,7 @@ def needs_compaction(tokens: int, window: int) -> bool:
     return tokens > window * START_SHARE
 
 
-def split(
+def split_history(
     messages: Sequence[BaseMessage], window: int
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """Return (older part, part kept unchanged), split between rounds."""
@@ -157,7 +157,7 @@ def one_line(text: str, limit: int) -> str:
     return " ".join(head_and_tail(" ".join(text.split()), limit).split())
 
 
-def compacted(
+def compact_history(
     older: Sequence[BaseMessage],
     kept: Sequence[BaseMessage],
     summary: str,
@@ -208,7 +208,7 @@ def compacted(
 def what_was_done(
     messages: Sequence[BaseMessage], kept: Sequence[BaseMessage] = ()
 ) -> list[tuple[str, str, str]]:
-    """Return what `messages` show to have been done, also what earlier compactions gathered.
+    """Return the actions in `messages`, those gathered by earlier compactions included.
 
     These are (kind, subject, line), the newest last, one line for a subject: the edit of a file, a
     question to the user or a refusal, how a command ended last, what set variables, and the jobs
@@ -231,7 +231,7 @@ def what_was_done(
 
 
 def _shown_by(message: BaseMessage, calls: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    """Yield what one message shows to have been done."""
+    """Yield the actions in one message."""
     artifact, text, name = artifact_of(message), message.text, message.name
     if not isinstance(message, ToolMessage):
         yield from (carried := message.additional_kwargs.get(DONE, ()))
@@ -311,7 +311,7 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _added(messages: Sequence[BaseMessage]) -> str:
-    """Return what came beside the newest input: piped data, files, memories, who can approve."""
+    """Return the texts beside the newest input: piped data, files, memories, who can approve."""
     for message in reversed(messages):
         if SUMMARY in message.additional_kwargs:
             return str(message.additional_kwargs[ADDED])
@@ -451,7 +451,7 @@ class Window:
     refused: frozenset[str] = frozenset()
 
     def tokens(self, info: ModelInfo) -> int:
-        """Return what a request may take beside the reply."""
+        """Return the tokens that a request may take beside the reply."""
         return min(info.context_window - info.max_output, self.most)
 
     def history(self, info: ModelInfo, fixed: int) -> int:
@@ -459,7 +459,7 @@ class Window:
         return max(int(self.tokens(info) - fixed / START_SHARE), 1)
 
     def room(self, info: ModelInfo, tools: Sequence[ToolSpec]) -> int:
-        """Return what system text and history may take beside the tools and the reply."""
+        """Return the tokens for system text and history, beside the tools and the reply."""
         return self.tokens(info) - tools_tokens(tools)
 
     def refuse(self, messages: Sequence[BaseMessage], tools: Sequence[ToolSpec]) -> None:
@@ -469,7 +469,7 @@ class Window:
         self.most = fixed + int(estimate_tokens(history) * REFUSED_SHARE)
 
 
-def fitted(
+def fit_messages(
     system: SystemMessage, messages: Sequence[BaseMessage], limit: int
 ) -> tuple[BaseMessage, ...]:
     """Return `system` and `messages` within `limit` tokens, unchanged if they fit.

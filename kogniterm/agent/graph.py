@@ -18,7 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import fitted
+from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_FIRST,
@@ -33,7 +33,7 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.evaluate import open_steps_text, steps_left_open
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN, stated
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN, read_end_statement
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
@@ -47,8 +47,8 @@ from kogniterm.agent.replies import (
 )
 from kogniterm.agent.tool_dispatch import (
     before_run,
-    grouped,
-    observed,
+    group_calls,
+    observe_call,
     offered_tools,
     run_group,
 )
@@ -93,7 +93,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     results: list[BaseMessage] = []
     pending: list[ActionRequest] = []
     usage = Usage()
-    for group in grouped(unanswered_calls(messages), plan, context):
+    for group in group_calls(unanswered_calls(messages), plan, context):
         seen = (*messages, *results)
         settled = [before_run(call, plan, seen, context) for call in group]
         inside = [one for one in settled if one is None or not one.pending]
@@ -105,7 +105,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
             usage += ran.usage
             if not pending:
                 plan = ran.plan
-                results.append(observed(call, ran, context))
+                results.append(observe_call(call, ran, context))
         if (pending and inside) or (context.plan_only and plan != begun):
             break
     halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
@@ -116,7 +116,7 @@ def final_response(state: GraphState) -> GraphState:
     """Return the text of the last AIMessage, or the reason it stated, as the answer."""
     message = last_ai(state["messages"])
     text = message.text if message is not None else ""
-    return {"answer": text or str(stated(state["messages"]).get("why") or "")}
+    return {"answer": text or str(read_end_statement(state["messages"]).get("why") or "")}
 
 
 async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) -> GraphState:
@@ -135,7 +135,9 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         seen = seen_by(context.model.info, [*state["messages"], *added], hidden)
         seen = images_behind_results(seen)
         try:
-            history = fitted(context.system, seen, context.window.room(context.model.info, tools))
+            history = fit_messages(
+                context.system, seen, context.window.room(context.model.info, tools)
+            )
         except ContextOverflowError as error:
             raise refused or error from None
         request = ModelRequest(
@@ -308,7 +310,7 @@ def route_observed(state: GraphState) -> str:
     """After tool calls: end while anything waits outside or the model ended, else think on."""
     if state.get("pending"):
         return END
-    if stated(state["messages"]):
+    if read_end_statement(state["messages"]):
         return "final_response"
     return END if state.get("halt") else "decide_action"
 
@@ -318,7 +320,7 @@ RECURSION_LIMIT = 1_000_000_000
 
 
 @cache
-def compiled() -> Any:
+def compile_graph() -> Any:
     """Return the graph, compiled once per process."""
     return _build(context=None)
 
@@ -375,7 +377,9 @@ async def think(
     config = {"recursion_limit": RECURSION_LIMIT}
     # Sub-agents run through this same graph; handing it down keeps the imports one way.
     context = replace(context, think=think)
-    stream = compiled().astream(state, config, context=context, stream_mode=["updates", "custom"])
+    stream = compile_graph().astream(
+        state, config, context=context, stream_mode=["updates", "custom"]
+    )
     async for mode, data in stream:
         if mode == "custom":
             yield data

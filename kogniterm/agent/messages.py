@@ -187,16 +187,16 @@ MOST_FILES = 20
 
 
 def files_restored(names: Sequence[str]) -> str:
-    """Return what the model is told of files that the user restored."""
-    return prompts.text(FILES_RESTORED, files=_listed(names))
+    """Return the message about files that the user restored."""
+    return prompts.text(FILES_RESTORED, files=_join_names(names))
 
 
 def files_kept(names: Sequence[str]) -> str:
-    """Return what the model is told of changes whose turns the user took back."""
-    return prompts.text(FILES_KEPT, files=_listed(names))
+    """Return the message about changes whose turns the user took back."""
+    return prompts.text(FILES_KEPT, files=_join_names(names))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = len(names) - MOST_FILES
     return ", ".join(names[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
 
@@ -382,7 +382,7 @@ def _diagnosis(waiting: Waiting) -> str:
 
 
 def _asked(waiting: Waiting, job: str) -> str:
-    """Return what a command waits for that became a job, and what can be done."""
+    """Return a sentence on what a command that became a job waits for, and on the next steps."""
     if waiting.kind == "password":
         return f"job {job} waits for a password, which only the user may type: stop it"
     last = waiting.last_lines.rstrip("\n").rpartition("\n")[2][-200:]
@@ -505,7 +505,7 @@ def tool_message(
 
 
 def artifact_of(message: BaseMessage) -> Mapping[str, Any]:
-    """Return what an observation carries for the evaluator; empty for any other message."""
+    """Return the data for the evaluator in an observation; empty for any other message."""
     found = message.artifact if isinstance(message, ToolMessage) else None
     return found if isinstance(found, Mapping) else {}
 

@@ -60,7 +60,7 @@ class RecipePorts(Protocol):
         """Ask the session's model for the node `key`."""
 
     def past(self, key: str) -> Sequence[BaseMessage]:
-        """Return what the node `key` said and heard before the recipe was interrupted."""
+        """Return the messages of the node `key` before the recipe was interrupted."""
 
     def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
         """Add `messages` to what the node `key` said and heard, with what they cost."""
@@ -158,7 +158,7 @@ def _quoted(value: Any) -> str:
     return shlex.quote(str(value))
 
 
-class Runner:
+class NodeRunner:
     """Runs single nodes of one recipe with the inputs given."""
 
     def __init__(self, recipe: Recipe, inputs: Mapping[str, Any], ports: RecipePorts) -> None:
@@ -397,7 +397,7 @@ async def run_recipe(
 
     Raises `UsageError` for wrong inputs, and whatever a node raises.
     """
-    runner = Runner(recipe, checked_inputs(recipe, inputs), ports)
+    runner = NodeRunner(recipe, checked_inputs(recipe, inputs), ports)
     results: dict[str, NodeResult] = {}
     after = dict(pairwise([*(node.id for node in recipe.main), recipes.END]))
 

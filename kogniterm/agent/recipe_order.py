@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 def access_of(node: Node, recipe: Recipe) -> Access:
-    """Return what `node`, and the nodes that it uses, need of the world."""
+    """Return the access that `node`, and the nodes that it uses, need."""
     if node.parallel:
         return "reads"
     if node.command is not None:
@@ -97,9 +97,9 @@ async def follow(
 async def side_by_side(
     items: Iterable[_Item], run: Callable[[int, _Item], Awaitable[_T]], most: int
 ) -> list[_T]:
-    """Return what `run` returns for each item, in order, with at most `most` at the same time.
+    """Run the items, at most `most` at a time, and return their results in order.
 
-    Raises what the first item to fail raised; no other begins then.
+    Raises the error of the first item that fails; no other item begins then.
     """
     if most == 1:
         return [await run(at, item) for at, item in enumerate(items)]

@@ -37,11 +37,11 @@ Type = Literal["string", "integer", "number", "boolean", "list"]
 _READERS: Mapping[str, type] = {"integer": int, "number": float}
 
 
-class _Model(BaseModel):
+class _RecipeModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Input(_Model):
+class Input(_RecipeModel):
     """A value given when the recipe is run, or to a node used as a tool."""
 
     type: Type = "string"
@@ -65,7 +65,7 @@ class Input(_Model):
         return text.split(",") if self.type == "list" else text
 
 
-class Condition(_Model):
+class Condition(_RecipeModel):
     """A value and one thing that is asked of it."""
 
     value: str
@@ -87,7 +87,7 @@ class Condition(_Model):
         return self
 
 
-class Over(_Model):
+class Over(_RecipeModel):
     """The list a map goes over, and the node it runs for each `item`.
 
     At most `parallel` items run at the same time.
@@ -99,7 +99,7 @@ class Over(_Model):
     parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
 
 
-class Node(_Model):
+class Node(_RecipeModel):
     """One node: exactly one of command, tool, model, agent, condition and map.
 
     `thread` names the history that a model node continues. A `parallel` node changes nothing that
@@ -173,7 +173,7 @@ ORDERED = ("command", "tool", "agent")
 """The kinds that may change something and keep the order of the file."""
 
 
-class Recipe(_Model):
+class Recipe(_RecipeModel):
     """A graph of nodes with inputs and outputs."""
 
     name: str = Field(pattern=NAME)

@@ -87,7 +87,7 @@ def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
     return replace(spec, description=told, parameters={**spec.parameters, "properties": properties})
 
 
-class Task(NamedTuple):
+class DelegatedTask(NamedTuple):
     """A checked `delegate` call.
 
     `step` is the step of a plan that it does, `agent` the sub-agent with a name that does it.
@@ -151,7 +151,7 @@ def parse_task(
     arguments: Mapping[str, Any],
     step: PlanStep | None = None,
     named: Mapping[str, NamedAgent] = NO_NAMED,
-) -> Task:
+) -> DelegatedTask:
     """Return the task in a `delegate` call. Raises `ToolError` that says what is wrong."""
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
@@ -173,7 +173,7 @@ def parse_task(
         raise ToolError("tokens must be a whole number from 1 to {most}.", most=MAX_TOKENS)
     if not isinstance(arguments.get("step", ""), str):
         raise ToolError("step must be the id of a plan step.")
-    task = Task(text.strip(), kind, min(tokens, most or tokens), step, agent)
+    task = DelegatedTask(text.strip(), kind, min(tokens, most or tokens), step, agent)
     if not task.tools and (agent is None or agent.tools):
         raise ToolError(
             "{id} allows no tool of {kind}; use other tools, or change the plan with make_plan.",
@@ -259,7 +259,7 @@ class SubAgent:
     """
 
     key: str
-    task: Task
+    task: DelegatedTask
     context: ThinkContext
     write: Callable[[Item], None]
     state: AgentState = field(default_factory=AgentState)
@@ -409,7 +409,7 @@ def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
 
 
 def actions_done(state: AgentState) -> str:
-    """Return what it changed, a line each, for an end that its own words do not tell of."""
+    """Return its changes, a line each, for an end that its own words do not mention."""
     calls: dict[str, str] = {}
     lines: list[str] = []
     for message in state.messages:

@@ -54,7 +54,7 @@ from kogniterm.agent.plan.plan_tools import (
     END_TURN,
     MAKE_PLAN,
     PLAN_TOOLS,
-    accepted,
+    accepted_plan_text,
     inputs_of,
     own_plan,
 )
@@ -100,7 +100,7 @@ class AnsweredCall:
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
-    """Return what the model may call; fixed for a session so that the prompt prefix stays the same.
+    """Return the tools of the model; fixed for a session so that the prompt prefix stays the same.
 
     Where only a plan is wanted, nothing that could act is offered.
     """
@@ -127,7 +127,7 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     return (*specs, *shown)
 
 
-def grouped(
+def group_calls(
     calls: Sequence[Call], plan: Plan | None, context: ThinkContext
 ) -> Iterator[Sequence[Call]]:
     """Return the calls in order; neighbours that cannot disturb each other, as one group."""
@@ -507,7 +507,7 @@ def _make_plan(
         made = _parsed(arguments, plan, messages, context)
     except ToolError as error:
         return _not_made(plan, error)
-    return AnsweredCall(made, accepted(made, messages, context.lookup))
+    return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
 
 
 def _parsed(
@@ -539,7 +539,7 @@ def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
     return False
 
 
-def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessage:
+def observe_call(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessage:
     """Return the message that answers `call`, and announce it to the screens."""
     given = with_texts(call["args"], context.clean)
     arguments = json.dumps(given, ensure_ascii=False, sort_keys=True, default=str)

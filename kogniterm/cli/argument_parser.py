@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from kogniterm.cli.options import GENERAL, TASK, Example, VerbGroup, add_options
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
 
@@ -80,7 +80,7 @@ def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
     known = list(names)
     if _SYNONYMS.get(word) in known:
         return _SYNONYMS[word]
-    return meant(word, known, cutoff=cutoff)
+    return closest_word(word, known, cutoff=cutoff)
 
 
 def _name_of(action: argparse.Action) -> str:

@@ -23,7 +23,7 @@ from kogniterm.host.terminal_owner import user_job
 from kogniterm.runtime.inputs.called_input import resolve_input
 from kogniterm.runtime.named_files import mentions
 from kogniterm.runtime.operations.action import Argument
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
@@ -341,7 +341,7 @@ def _given_plan(request: RunRequest) -> tuple[Plan | None, CallOptions]:
     value = str(call.settings.get("plan", "auto"))
     if value in get_args(PlanMode):
         return None, call
-    path = named("", value)
+    path = expand_path("", value)
     if not path.is_file():
         raise UsageError(
             "Invalid value {value} for --plan; use auto, always, never or the file of a plan.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import UsageError
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 
 if TYPE_CHECKING:
     from kogniterm.settings import Settings
@@ -50,7 +50,7 @@ class CallOptions(NamedTuple):
 
     def folder(self) -> str:
         """Return the folder to work in, absolute. Raises `UsageError` when it cannot be used."""
-        folder = named("", self.cwd) if self.cwd else current_folder()
+        folder = expand_path("", self.cwd) if self.cwd else current_folder()
         if not folder.is_absolute():
             folder = current_folder() / folder
         if not folder.exists():

@@ -13,7 +13,7 @@ from kogniterm import __version__
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Report, Shown, iso
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate
 
@@ -121,7 +121,7 @@ def location_of(call: CallOptions) -> Path | str:
 
 def file_to_write(name: str) -> Path:
     """Return the file that `--to` names. Raises `UsageError` for one that cannot be written."""
-    path = named("", name)
+    path = expand_path("", name)
     reason = None
     if path.is_dir():
         reason = Phrase("it is a folder")

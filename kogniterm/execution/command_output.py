@@ -172,7 +172,7 @@ class OutputKeeper:
         return Rendered(*clip(text, self._limits.text), full_screen)
 
     def _shown(self, data: bytes) -> tuple[str, str | None]:
-        """Return what a screen would show of `data`, and the last full screen in it."""
+        """Return `data` as a screen would show it, and the last full screen in it."""
         screen = Screen(*self._size)
         screen.feed(data, final=True)
         return screen.text(), screen.last_full_screen

@@ -22,18 +22,18 @@ from kogniterm.execution.process.running_command import Ending, RunOptions, comm
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.strict_yaml import (
     Often,
-    Part,
     Pattern,
     Seconds,
     Text,
     YamlFile,
+    YamlPart,
     complaint,
     read_yaml,
 )
 from kogniterm.types import CommandResult, Phrase
 
 
-class CommandAnswer(Part):
+class CommandAnswer(YamlPart):
     """One entry of `commands`: which commands it answers, and how they end."""
 
     command: Text | None = None
@@ -59,7 +59,7 @@ class CommandAnswer(Part):
         return (self.command or "").strip() == command.strip()
 
 
-class CommandScript(Part):
+class CommandScript(YamlPart):
     """A whole file. `seconds` are waited for only when the file says `delays: true`."""
 
     commands: list[CommandAnswer] = Field(min_length=1)

@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kogniterm.execution.undo import settled, walk
+from kogniterm.execution.undo import settle_path, walk
 from kogniterm.host.safe_git import host_git
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, Phrase, RiskReport
 
 MAX_FILES = 20_000
@@ -116,7 +116,7 @@ def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
         yield alone
         return
     try:
-        is_folder = named(root, effect.target).is_dir()
+        is_folder = expand_path(root, effect.target).is_dir()
     except (OSError, ValueError):  # or a name that no file can have
         is_folder = False
     if not is_folder:
@@ -131,7 +131,7 @@ def _settled(effect: Effect, root: Path) -> Effect | None:
     """Return the effect as its target is on this disk; None where nothing would change."""
     if "…" in effect.target or glob.has_magic(effect.target):
         return effect
-    path = named(root, effect.target)
+    path = expand_path(root, effect.target)
     try:
         there = os.path.lexists(path)
         real = path.resolve() if there else path.parent.resolve() / path.name
@@ -202,7 +202,7 @@ def plain_paths(
 
 def _unlinked(name: str, root: Path) -> Path | None:
     """Return the path that `name` means in `root`, None where it leads through a link there."""
-    path = Path(os.path.normpath(named(root, name)))
+    path = Path(os.path.normpath(expand_path(root, name)))
     real = Path(os.path.realpath(path))
     return None if path.is_relative_to(root) and path != real else real
 
@@ -235,14 +235,14 @@ def expand(target: str, cwd: Path) -> tuple[Path, ...]:
     """
     if "…" in target:
         return ()
-    pattern = str(named(cwd, target))
+    pattern = str(expand_path(cwd, target))
     if not glob.has_magic(target):
         return (Path(pattern),)
     matches = glob.iglob(pattern)  # noqa: PTH207 - absolute patterns, and bash's hidden-file rule
     return tuple(Path(match) for match in islice(matches, MAX_MATCHES))
 
 
-def touched(target: str, cwd: Path, deadline: float) -> Touched:
+def measure_target(target: str, cwd: Path, deadline: float) -> Touched:
     """Count and size the files that `target` stands for."""
     paths = expand(target, cwd)
     files, size, complete, closed = 0, 0, True, False
@@ -293,7 +293,7 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         if effect.kind == "delete":
             return Phrase("Deletes files known only at run time: {target}", values)
         return Phrase("Creates or changes files known only at run time: {target}", values)
-    found = touched(effect.target, Path(workspace), deadline)
+    found = measure_target(effect.target, Path(workspace), deadline)
     files = Phrase("1 file") if found.files == 1 else Phrase("{n} files", {"n": found.files})
     values |= {"files": files, "size": _size(found)}
     if not found.files:
@@ -338,7 +338,7 @@ def _files(paths: Iterable[Path]) -> Iterator[int | None]:
     """
     closed: list[str] = []
     for path in paths:
-        for _, entry in walk(settled(path), closed):
+        for _, entry in walk(settle_path(path), closed):
             if entry is None:
                 yield None
             elif entry.kind not in ("folder", "absent"):

@@ -42,7 +42,7 @@ from kogniterm.execution.shell.shell_state import (
     changed_names,
     decode,
     encode,
-    exported,
+    export_line,
     first_state,
     meaning,
     only_inside,
@@ -268,7 +268,7 @@ class CommandExecutor:
             beside, self.beside = self.beside, None
             if changes and text == command and self.sandbox is not None and not secrets:
                 self._lane(self._descriptors, alone=True)
-                left = restore.changed(self._lineages.state(wrapped=True), changes)
+                left = restore.apply_changes(self._lineages.state(wrapped=True), changes)
                 if left is None:
                     raise ExecutionError("The shell has changed since the command was checked.")
                 notes = [_APPLIED]
@@ -312,7 +312,7 @@ class CommandExecutor:
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""
-        return restore.changed(self._lineages.state(wrapped=True), changes) is not None
+        return restore.apply_changes(self._lineages.state(wrapped=True), changes) is not None
 
     def prepare(self, sandbox: Sandbox | None = None) -> None:
         """Have a leader made for the next command, and the sandbox if it is new; return at once.
@@ -357,7 +357,7 @@ class CommandExecutor:
         states = [self._lineages.state(wrapped=wrapped) for wrapped in (False, True)]
         busy = self._descriptors.open or any(job.state == "running" for job in self.jobs())
         programs = {state.variables.get(b"PATH", b"") for state in states}
-        usual = {b"" if self._path is None else exported("PATH", self._path)}
+        usual = {b"" if self._path is None else export_line("PATH", self._path)}
         return not busy and programs == usual and all(state.is_plain for state in states)
 
     def run_in(
@@ -441,7 +441,7 @@ class CommandExecutor:
             if ending.left_running and options.secrets:
                 notes.append(_JOB_WITH_SECRET)
             before = self._state_for(lane)
-            ours = {encode(k): exported(k, v) for k, v in options.secrets.items()}
+            ours = {encode(k): export_line(k, v) for k, v in options.secrets.items()}
             told = self.cwd
             missing = self._carry(lane, files, {**overlay, **ours}, ending, notes, start)
             if self.cwd != told and self._lineages.elsewhere is None:
@@ -560,7 +560,7 @@ class CommandExecutor:
         ours = {} if options.at_once else dict(self._overlays[sandbox is not None])
         if _NAMES_EDITOR.search(command):
             ours.pop("GIT_EDITOR", None)  # which would win over the one that the command names
-        return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
+        return {encode(k): export_line(k, v) for k, v in {**ours, **inside, **env}.items()}
 
     def _shell_files(self, lane: Lane, options: RunOptions) -> ShellFiles:
         """Return the files of a command's shell, memory for one with secrets.
@@ -683,11 +683,11 @@ class CommandExecutor:
     # --- jobs -----------------------------------------------------------------------------
 
     def jobs(self) -> tuple[Job, ...]:
-        """Return what earlier commands left running, and what has ended since, oldest first."""
+        """Return the jobs of earlier commands, running or ended, oldest first."""
         return self._jobs.all()
 
     def read_job(self, job_id: str) -> str:
-        """Return what a job has written, as a screen would show it, clipped like a result."""
+        """Return the output of a job, as a screen would show it, clipped like a result."""
         self._launcher.sync()
         return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 

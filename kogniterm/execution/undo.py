@@ -39,7 +39,7 @@ from kogniterm.host.safe_files import (
 )
 from kogniterm.host.walk import walk_folder
 from kogniterm.storage.folders import write_private
-from kogniterm.text.file_text import changed, unified
+from kogniterm.text.file_text import count_changes, unified_diff
 from kogniterm.types import Phrase
 
 Kind = Literal["file", "folder", "link", "other", "absent"]
@@ -198,7 +198,7 @@ class FileDifference:
         there = {"created": self.after, "deleted": self.before}.get(self.change, self.before)
         if there is None or (self.change == "modified" and self.after is None):
             return None
-        return changed(unified("", self.before, self.after))
+        return count_changes(unified_diff("", self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class PreimageStore:
 
         A file that was only moved to its place is older than that action, and was not made by it.
         """
-        now = look_at(settled(path))
+        now = look_at(settle_path(path))
         for image in self.images() if now.kind == "file" else ():
             before = next((entry for entry in image.entries if entry.path == now.path), now)
             if before is now:
@@ -307,7 +307,9 @@ class PreimageStore:
         while way.keep_more():
             pass
         steps = tuple((way.now[path], then) for path, then in way.differing())
-        return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
+        return WayBack(
+            images, tuple(way.changes(way.foreign)), tuple(group_by_top(way.kept)), steps
+        )
 
     def changes(self, groups: Iterable[Iterable[Preimage]]) -> list[tuple[FileDifference, ...]]:
         """Return how the files changed with each group of images and since; newest groups first.
@@ -386,11 +388,11 @@ class PreimageStore:
         return len(named)
 
     def _survey(self, paths: Iterable[Path]) -> tuple[list[FileSnapshot], list[str]]:
-        """Return what to keep of `paths`, contents still unread, and the paths to pass over."""
+        """Return the snapshots of `paths`, contents still unread, and the paths to pass over."""
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
         room = self.max_bytes
-        for top in grouped(str(settled(path)) for path in paths):
+        for top in group_by_top(str(settle_path(path)) for path in paths):
             found: list[FileSnapshot] = []
             closed: list[str] = []
             left = room
@@ -414,7 +416,7 @@ class PreimageStore:
         paths = [entry.path for entry in image.entries]
         found: dict[str, str] = {}
         room = 2 * self.max_entries
-        for top in grouped(paths) if below else paths:
+        for top in group_by_top(paths) if below else paths:
             inside = list(islice(walk(Path(top), []), room + 1 if below else 1))
             if below and len(inside) > room:
                 continue
@@ -478,7 +480,7 @@ class _Way:
         return self.now[path]
 
     def steps(self, image: Preimage) -> dict[str, FileSnapshot]:
-        """Return what an action changed, as it was: what is its own, and what is `foreign`."""
+        """Return the files that an action changed, as they were: its own, and `foreign` ones."""
         before = {entry.path: entry for entry in image.entries}
         steps: dict[str, FileSnapshot] = {}
         for path in sorted(before.keys() | self._store.left(image)):
@@ -511,7 +513,7 @@ class _Way:
                 del steps[path]
                 self.kept[path] = None
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
-        for top in grouped(ending) if self._everything else ():
+        for top in group_by_top(ending) if self._everything else ():
             found = list(islice(walk(Path(top), []), self._store.max_entries + 1))
             for path, _ in found if len(found) <= self._store.max_entries else ():
                 if path not in steps and self.at(path).kind != "absent":
@@ -543,7 +545,7 @@ class _Way:
             if was.kind == "file" and was.size and not self._same(self.at(path), was)
         }
         room, most, before = self._store.max_bytes, self._store.max_entries, len(self.then)
-        for top, paths in grouped(path for path, _ in self.differing()).items():
+        for top, paths in group_by_top(path for path, _ in self.differing()).items():
             there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
             size = sum(one.size for one in there)
             fixed = any(
@@ -607,7 +609,7 @@ def _paths(image: Preimage) -> tuple[str, ...]:
     return (*(entry.path for entry in image.entries), *image.skipped, *(image.after or ()), *links)
 
 
-def grouped(paths: Iterable[str]) -> dict[str, list[str]]:
+def group_by_top(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return `paths` in order, each with those that lie below an earlier one under that one."""
     groups: dict[str, list[str]] = {}
     top = ""
@@ -622,7 +624,7 @@ def _lies_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in folders)
 
 
-def settled(path: Path) -> Path:
+def settle_path(path: Path) -> Path:
     """Return `path` with the links above it resolved; a link that is itself named stays one."""
     path = Path(os.path.normpath(path.absolute()))
     try:

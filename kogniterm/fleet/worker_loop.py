@@ -96,7 +96,7 @@ class Worker:
             self._serving.cancel()
 
     def hand_over(self) -> None:
-        """Stop what runs, so that other workers continue it."""
+        """Stop the running tasks, so that other workers continue them."""
         self._handed_over = True
         for run in self._runs.values():
             run.hand_over()

@@ -44,8 +44,8 @@ LOOK_INTO_PROCESSES = 1 << 19
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, about: str | None = None) -> int:
-    """Return what a call of LIBC gave. Raises OSError, for the path `about`, for an error."""
+def check_result(result: int, about: str | None = None) -> int:
+    """Return the result of a call of LIBC. Raises OSError, with the path `about`, for an error."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), about)
@@ -53,12 +53,12 @@ def checked(result: int, about: str | None = None) -> int:
 
 
 def _call(number: int, *arguments: object, about: str | None = None) -> int:
-    return checked(int(LIBC.syscall(ctypes.c_long(number), *arguments)), about)
+    return check_result(int(LIBC.syscall(ctypes.c_long(number), *arguments)), about)
 
 
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process."""
-    checked(LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+    check_result(LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 
 def become_subreaper() -> None:
@@ -89,7 +89,7 @@ def drop_privileges(*, but: int = 0) -> None:
         LIBC.prctl(_DROP_BOUND, number, 0, 0, 0)  # refused where there is nothing to drop
     LIBC.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = struct.pack("=Ii", _CAPABILITIES_VERSION_3, 0)
-    checked(LIBC.capset(header, struct.pack("=6I", but, but, 0, 0, 0, 0)))
+    check_result(LIBC.capset(header, struct.pack("=6I", but, but, 0, 0, 0, 0)))
 
 
 def set_signals(action: signal.Handlers, *, but: frozenset[int] = frozenset()) -> None:
@@ -122,19 +122,19 @@ def close_all_but(*kept: int) -> None:
 
 def unshare(kinds: int) -> None:
     """Leave the namespaces of these kinds for new ones."""
-    checked(LIBC.unshare(kinds), "new namespaces")
+    check_result(LIBC.unshare(kinds), "new namespaces")
 
 
 def enter(namespace: int, kind: int) -> None:
     """Enter the namespace that a descriptor names; one of processes is for children only."""
-    checked(LIBC.setns(namespace, kind))
+    check_result(LIBC.setns(namespace, kind))
 
 
 def mount(kind: str, target: str, flags: int, data: str = "") -> None:
     """Mount a new file system of this kind, or set the propagation of what is mounted."""
     words = [os.fsencode(word) or None for word in (kind, target, kind)]
     what = LIBC.mount(*words, ctypes.c_ulong(flags), os.fsencode(data) or None)
-    checked(what, target)
+    check_result(what, target)
 
 
 def place(path: str) -> int:
@@ -178,7 +178,7 @@ def opened(fd: int) -> Iterator[int]:
 
 def connect(sock: int, address: bytes) -> None:
     """Connect a socket; unlike Python's own function this ends when a signal arrives."""
-    checked(LIBC.connect(sock, address, len(address)))
+    check_result(LIBC.connect(sock, address, len(address)))
 
 
 def signal_thread(thread: int, number: int) -> None:
@@ -222,5 +222,5 @@ def change_root(tree: int, over: str) -> None:
         attach(tree, on)
     os.chdir(over)
     _call(_PIVOT_ROOT, b".", b".")
-    checked(LIBC.umount2(b".", DETACH))  # the old root lies on top of the new one
+    check_result(LIBC.umount2(b".", DETACH))  # the old root lies on top of the new one
     os.chdir("/")

@@ -28,7 +28,7 @@ from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_progr
 from kogniterm.host.helper_programs import run_helper
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 
 SECONDS = 10.0
 """Longer than git takes on a busy machine to list files without reading their contents."""
@@ -219,8 +219,8 @@ def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequenc
         if not inner or top in seen.setdefault(common, set()):
             continue
         seen[common].add(top)
-        yield top, common, _listed(top, place)
-        staged = _told(top, "ls-files", "--stage", "-z")
+        yield top, common, _settings_of(top, place)
+        staged = _git_output(top, "ls-files", "--stage", "-z")
         linked = (top / os.fsdecode(name) for name in _LINK.findall(staged))
         waiting += [one for one in linked if os.path.lexists(one / ".git")]
         if len(waiting) > _MOST_REPOSITORIES or time.monotonic() > until:
@@ -228,7 +228,11 @@ def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequenc
     for module in (one for common in seen for one in _modules(common, until)):
         for file in (module / "config", module / "config.worktree"):
             if module not in seen and file.exists():
-                yield module, module, _listed(module, module, "--includes", "--file", str(file))
+                yield (
+                    module,
+                    module,
+                    _settings_of(module, module, "--includes", "--file", str(file)),
+                )
 
 
 def _may_be_repository(folder: Path) -> bool:
@@ -251,14 +255,14 @@ def _modules(inner: Path, until: float) -> Iterator[Path]:
             waiting += [one for one in folder.iterdir() if one.is_dir()]
 
 
-def _listed(top: Path, place: Path, *file: str) -> Sequence[_Setting]:
+def _settings_of(top: Path, place: Path, *file: str) -> Sequence[_Setting]:
     """Return all settings of the repository at `place`, or those of `--file NAME`."""
-    told = _told(place, "config", *file, "--list", "--show-scope", "--show-origin", "-z")
+    told = _git_output(place, "config", *file, "--list", "--show-scope", "--show-origin", "-z")
     fields = iter(os.fsdecode(told).split("\0"))
     found: list[_Setting] = []
     for scope, origin, setting in zip(fields, fields, fields, strict=False):
         name, _, value = setting.partition("\n")
-        path = os.path.realpath(named(top, origin.removeprefix("file:")))
+        path = os.path.realpath(expand_path(top, origin.removeprefix("file:")))
         found.append(_Setting("local" if file else scope, path, name, value))
     return found
 
@@ -266,7 +270,7 @@ def _listed(top: Path, place: Path, *file: str) -> Sequence[_Setting]:
 def _hooks(top: Path, common: Path, listed: Sequence[_Setting]) -> Iterator[str]:
     """Yield the hooks of a repository; those of a folder of the user's own choice are theirs."""
     chosen = [one for one in listed if one.name == "core.hookspath" and one.scope != _OURS][-1:]
-    place = named(top, chosen[0].value) if chosen else common / "hooks"
+    place = expand_path(top, chosen[0].value) if chosen else common / "hooks"
     # A relative folder of the user's own choice is one in every repository.
     if chosen and chosen[0].scope in _USERS_OWN and chosen[0].value.startswith(("/", "~")):
         return
@@ -296,7 +300,7 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_USER.sub(r"\1", address) for address in found))
 
 
-def _told(folder: Path, *arguments: str) -> bytes:
+def _git_output(folder: Path, *arguments: str) -> bytes:
     """Return what git prints. Raises `TimeoutError`, `_UnknownSettingsError` if it fails."""
     told = host_git(folder, *arguments, seconds=_JUDGING_SECONDS)
     if told is None:

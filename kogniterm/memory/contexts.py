@@ -182,7 +182,7 @@ class SessionContext:
 
     def why_not_kept(self, said: str) -> Phrase | None:
         """Return why what `said` states to be remembered is refused, or None."""
-        if self.mode != "full" or not statements.stated(statements.own_words(said)):
+        if self.mode != "full" or not statements.find_statements(statements.own_words(said)):
             return None
         return fact_records.why_not_kept(statements.reveal(said))
 
@@ -249,7 +249,7 @@ class SessionContext:
         return self.memory.learnings if self.mode == "full" else None
 
     def why(self) -> list[tuple[recall.Used, Fact | None]]:
-        """Return what the last turn used, each with its fact (None: a lesson, or gone)."""
+        """Return the memories of the last turn, each with its fact (None: a lesson, or gone)."""
         get = self.memory.repository.get
         return [
             (used, get(int(used.label[1:])) if used.label[0] == "m" else None)

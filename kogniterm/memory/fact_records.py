@@ -234,7 +234,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoredChange:
     """The result of offering a statement to memory."""
 
     kind: Literal["added", "confirmed", "superseded", "pending", "rejected"]
@@ -243,7 +243,7 @@ class Change:
     replaced: Fact | None = None
 
 
-class AuditEntry(NamedTuple):
+class MemoryAuditEntry(NamedTuple):
     """An operation on a fact, by whom and when; never the text of the fact."""
 
     id: int

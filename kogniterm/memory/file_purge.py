@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import walk_folder
 from kogniterm.storage import drivers
-from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without_letters
+from kogniterm.text.matching import FARTHEST, Matcher, decode_bytes, encode_text, without_letters
 from kogniterm.types import Phrase
 
 CHUNK = 1 << 20
@@ -40,7 +40,7 @@ class Searched(NamedTuple):
     stamp: tuple[int, int, int] = (0, 0, 0)
 
 
-class Mention(NamedTuple):
+class TextMention(NamedTuple):
     """A line of a file, counted from 1, that holds what is to be forgotten."""
 
     path: Path
@@ -58,7 +58,7 @@ class Purged:
     place: Phrase
     removed: int
     unreachable: tuple[Phrase, ...] = ()
-    untouched: tuple[Mention, ...] = ()
+    untouched: tuple[TextMention, ...] = ()
     files: tuple[Path, ...] = ()
     searched: tuple[Searched, ...] = ()
 
@@ -143,7 +143,7 @@ def _search_file(path: Path, matcher: Matcher) -> Searched:
     with drivers.raw_bytes(path) if is_database else path.open("rb") as file:
         for at, window in windows(file):
             size = at + len(window)
-            if matcher.holds(decoded(bytes(window)), stored=is_database):
+            if matcher.holds(decode_bytes(bytes(window)), stored=is_database):
                 return Searched(path, size, holds=True)
     return Searched(path, size, holds=False)
 
@@ -189,7 +189,7 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
                     for start, end in spans:
                         window[start:end] = blank(bytes(window[start:end]))
                     _write(path, at, window, spans)
-                    holds = holds or matcher.holds(decoded(_read_back(path, at, len(window))))
+                    holds = holds or matcher.holds(decode_bytes(_read_back(path, at, len(window))))
         return changed, Searched(path, size, holds, stamp(path))
 
 
@@ -211,7 +211,7 @@ def _read_back(path: Path, at: int, length: int) -> bytes:
 def blank(forgotten: bytes) -> bytes:
     """Return a replacement of as many bytes and lines as `forgotten`."""
     length = len(forgotten)
-    dashes = encoded(without_letters(decoded(forgotten)))
+    dashes = encode_text(without_letters(decode_bytes(forgotten)))
     if length >= len(FORGOTTEN) and _PROSE.fullmatch(dashes):
         return FORGOTTEN.ljust(length)
     return dashes if dashes != forgotten else b"-" * length

@@ -17,15 +17,15 @@ from kogniterm.errors import UsageError
 from kogniterm.memory import learnings
 from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import Fact, Lesson, Preference
-from kogniterm.memory.file_purge import Forgettable, Mention, Purged, scan
+from kogniterm.memory.file_purge import Forgettable, Purged, TextMention, scan
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
-from kogniterm.memory.preferences import Preferences
+from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.memory.search.stored_words import remove_gone_lessons
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
-from kogniterm.text.matching import Matcher, decoded
+from kogniterm.text.matching import Matcher, decode_bytes
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4
@@ -64,7 +64,7 @@ class Receipt:
     scanned_bytes: int
     found: tuple[Path, ...]
     unreachable: tuple[Phrase, ...]
-    untouched: tuple[Mention, ...] = ()
+    untouched: tuple[TextMention, ...] = ()
     scanned_columns: int = 0
     found_columns: tuple[str, ...] = ()
 
@@ -105,7 +105,7 @@ class Forgetter:
         repository: FactRepository,
         tombstones: Tombstones,
         clock: Clock,
-        beside: tuple[Learnings, Preferences],
+        beside: tuple[Learnings, UserPreferences],
         *,
         stores: Sequence[Forgettable] = (),
         paths: Sequence[Path] = (),
@@ -498,5 +498,5 @@ def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
 
 def _value_holds(value: object, matcher: Matcher) -> bool:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        value = decoded(bytes(value))
+        value = decode_bytes(bytes(value))
     return isinstance(value, str) and matcher.holds(value)

@@ -20,7 +20,7 @@ from kogniterm.memory.fact_records import Preference, Source
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.protocols import Clock
 from kogniterm.text.language import plain, raw_words
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 
 LANGUAGE_NAMES: Mapping[str, str] = {
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     @property
     def values(self) -> tuple[str, ...]:
         """The values that can be typed; for a text an example."""
-        return tuple(map(shown, self.choices)) or (self.example,)
+        return tuple(map(value_text, self.choices)) or (self.example,)
 
     def read(self, text: str) -> object:
         """Return the value that `text` stands for; `text` itself where it stands for none."""
@@ -116,26 +116,26 @@ SAFE_EDITORS = (
 """Editors that an import may set: another program would run with the user's texts."""
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as users type it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
 
 
-def told(one: Preference) -> str | None:
-    """Return what a model is told about a preference; None for one that is not known any more."""
+def preference_text(one: Preference) -> str | None:
+    """Return a preference as a sentence for a model; None for one that no longer exists."""
     kind = KNOWN.get(one.key)
     if kind is None or not kind.allows(one.value):
         return None
-    value = shown(one.value)
+    value = value_text(one.value)
     if kind.apart:
         return " ".join(prompts.text(f"preferences.{one.key}_{value}").split())
     value = LANGUAGE_NAMES[value] if one.key == "language" else value
     return " ".join(prompts.text(f"preferences.{one.key}", value=value).split())
 
 
-class Preferences:
+class UserPreferences:
     """The preferences of one user, seen from one project."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Preferences:
         What cannot be set here, or names a program that is no well-known editor, is left out.
         """
         value = preference.value
-        if told(preference) is None or (
+        if preference_text(preference) is None or (
             preference.key == "editor" and str(value).split()[0] not in SAFE_EDITORS
         ):
             return False
@@ -199,7 +199,7 @@ class Preferences:
         self._sql.put("preferences", row, key=("project_id", "key"))
 
     def all(self) -> dict[str, Preference]:
-        """Return what holds here: the project's preferences over those that hold everywhere."""
+        """Return the preferences in force here: the project's replace those for everywhere."""
         return {one.key: one for one in sorted(self.stored(), key=lambda one: one.project)}
 
     def stored(self) -> list[Preference]:
@@ -232,7 +232,7 @@ def known_name(text: str) -> str:
         return name
     if not name:
         raise UsageError("Specify the name of the preference.")
-    near = meant(name, KNOWN)
+    near = closest_word(name, KNOWN)
     if near:
         raise UsageError("Unknown preference {name}. Did you mean {near}?", name=name, near=near)
     raise UsageError(

@@ -85,7 +85,7 @@ class MemoryContext(NamedTuple):
         return tokens(self.text)
 
 
-class _Block:
+class _MemoryBlock:
     """Collects lines within budgets; lines that were `shown` before are not repeated."""
 
     def __init__(self, shown: Mapping[str, str]) -> None:
@@ -140,7 +140,7 @@ def recall(
     wanted = question
     if short_term.refers_back(question):
         wanted = " ".join([question, *(one.name for one in named if one.kind != "request")])
-    block = _Block(shown or {})
+    block = _MemoryBlock(shown or {})
     before = _shown_facts(memory, block.shown, now)
     block.take(_withdrawn(block.shown, before), STANDING_TOKENS)
     block.take(_project(memory, question, block.shown, folder), PROJECT_TOKENS)
@@ -192,7 +192,7 @@ def shown_in(texts: Iterable[str]) -> dict[str, str]:
     }
 
 
-def cited(answer: str) -> list[int]:
+def cited_facts(answer: str) -> list[int]:
     """Return the ids of the facts that an answer cites, each once."""
     return list(dict.fromkeys(int(number) for number in _CITED.findall(answer)))
 
@@ -204,7 +204,7 @@ def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list
     """
     shown = {one.label for one in context.used}
     counted = []
-    for number in cited(answer):
+    for number in cited_facts(answer):
         fact = memory.repository.get(number) if f"m{number}" in shown else None
         if fact is not None and fact.status == "active":
             count, now = fact.relevance_count + 1, memory.clock.now()
@@ -341,7 +341,7 @@ def _needed(name: str, question: str) -> bool:
 def _preferences(memory: Memory, shown: Mapping[str, str]) -> Iterable[tuple[str, Used]]:
     held = memory.preferences.all()
     for key, one in held.items():
-        line = preferences.told(one)
+        line = preferences.preference_text(one)
         if line is None:
             continue
         why = Phrase("it was inferred")

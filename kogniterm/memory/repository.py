@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
-from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
+from kogniterm.memory.fact_records import Fact, MemoryAuditEntry, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words
 from kogniterm.storage.database import Row, in_pieces
@@ -120,14 +120,14 @@ class FactRepository:
             wave = list(fresh)
         return list(chain.values())
 
-    def audit(self, limit: int = 100) -> list[AuditEntry]:
+    def audit(self, limit: int = 100) -> list[MemoryAuditEntry]:
         """Return the newest audit entries, newest first."""
         rows = self.sql.execute(
             "SELECT id, at, operation, fact_id, who FROM memory_audit "
             f"WHERE {SCOPE} ORDER BY id DESC LIMIT ?",
             (*self._bound, limit),
         )
-        return [AuditEntry(*row) for row in rows]
+        return [MemoryAuditEntry(*row) for row in rows]
 
     def unannounced(self, how: str) -> list[Fact]:
         """Return the pending facts that the user was not told of in this way yet, oldest first."""
@@ -351,7 +351,7 @@ def make_words(repository: FactRepository) -> None:
             stored_words.make(sql, _entries(sql))
 
 
-def _entries(sql: MemoryDatabase) -> Iterator[stored_words.Entry]:
+def _entries(sql: MemoryDatabase) -> Iterator[stored_words.WordEntry]:
     for row in sql.execute(
         f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'", (sql.user,)
     ):

@@ -133,7 +133,7 @@ class SessionRepository:
                     )
 
     def recent(self, now: float) -> list[Mention]:
-        """Return what was named in this project in the hour before `now`, newest first."""
+        """Return the things named in this project in the hour before `now`, newest first."""
         rows = self._sql.execute(
             "SELECT kind, name, seen, session_id FROM short_term WHERE user_id = ? "
             "AND project_id = ? AND seen > ? ORDER BY seen DESC, kind, name",

@@ -20,17 +20,17 @@ from typing import Literal, NamedTuple
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.memory import fact_records
-from kogniterm.memory.fact_records import Category, Change, Fact, Origin, Source
+from kogniterm.memory.fact_records import Category, Fact, Origin, Source, StoredChange
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import (
     answering,
     language_of,
-    listed,
     plain,
     raw_words,
     stem,
     stopwords,
+    words_listed,
 )
 from kogniterm.types import Phrase
 
@@ -61,7 +61,7 @@ class Candidate:
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
-    """Return what a new statement does to the known fact it has this `relation` to."""
+    """Return the effect of a new statement on the known fact it has this `relation` to."""
     if relation == "same":
         return "confirm"
     if relation in ("detail", "other"):
@@ -103,7 +103,7 @@ class Updater:
         relation: Relation | None = None,
         who: str = "person",
         may_supersede: bool = True,
-    ) -> Change:
+    ) -> StoredChange:
         """Store `candidate` in one transaction; `relation` is to `known`, where a model told it.
 
         Without `may_supersede`, a fact that would replace another one waits for the user instead.
@@ -115,7 +115,7 @@ class Updater:
         if candidate.source == "explicit" and who != "extraction":
             self._tombstones.lift(candidate.text)
         elif self._tombstones.holds(candidate.text) or (quote and self._tombstones.holds(quote)):
-            return Change("rejected", None, Phrase("it was forgotten on request"))
+            return StoredChange("rejected", None, Phrase("it was forgotten on request"))
         with self._repository.transaction():
             if known is None or relation is None:
                 known, relation = self._relate(candidate)
@@ -153,7 +153,7 @@ class Updater:
 
     def _apply(
         self, action: Action, candidate: Candidate, known: Fact | None, now: float, who: str
-    ) -> Change:
+    ) -> StoredChange:
         if action == "confirm" and known is not None:
             return self._confirmed(candidate, known, now, who)
         fact = _new_fact(candidate, now)
@@ -163,16 +163,16 @@ class Updater:
         if action == "pend" or starts_pending(candidate):
             stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
             reason = Phrase("needs your confirmation: /memory confirm {id}", {"id": stored.label})
-            return Change("pending", stored, reason, known)
+            return StoredChange("pending", stored, reason, known)
         if action == "supersede" and known is not None:
             return self._superseded(fact, known, now, who)
         if self._repository.in_slot(fact.slot, fact.project) is not None:
             # A detail beside the fact that has the slot: both stay, the slot stays with the old.
             fact = replace(fact, slot=None)
         stored = self._repository.insert(fact, now=now, who=who)
-        return Change("added", stored, Phrase("new"))
+        return StoredChange("added", stored, Phrase("new"))
 
-    def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> Change:
+    def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> StoredChange:
         explicit = candidate.source == "explicit"
         changes: dict[str, object] = {
             "last_confirmed": max(now, known.last_confirmed),
@@ -191,15 +191,15 @@ class Updater:
         if candidate.slot and not taken:
             changes["slot"] = candidate.slot
         confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
-        return Change("confirmed", confirmed, Phrase("already known"))
+        return StoredChange("confirmed", confirmed, Phrase("already known"))
 
-    def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
+    def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> StoredChange:
         repository = self._repository
         self._retire(known, None, now, who)
         stored = repository.insert(fact, now=now, who=who)
         old = repository.change(known, "link", now=now, who=who, superseded_by=stored.id)
         reason = Phrase("replaces [{old}]", {"old": old.label})
-        return Change("superseded", stored, reason, old)
+        return StoredChange("superseded", stored, reason, old)
 
     def _retire(self, fact: Fact, by: Fact | None, now: float, who: str = "person") -> None:
         changes: dict[str, object] = {"status": "superseded", "valid_to": now}
@@ -349,7 +349,7 @@ _Step = tuple[str, int, int, int, int]
 """A step of `difflib`: its name, and the places in both statements."""
 
 
-class _Word(NamedTuple):
+class _ComparedWord(NamedTuple):
     """A word as it is written, normalised, and its stem."""
 
     plain: str
@@ -370,11 +370,11 @@ def takes_the_place(new: str, old: str, quote: str = "") -> bool:
     stems = [one.stem for one in before], [one.stem for one in after]
     steps = SequenceMatcher(None, *stems, autojunk=False).get_opcodes()
     shared = [word for step in steps if step[0] == "equal" for word in before[step[1] : step[2]]]
-    dropped = stopwords("en") | stopwords("es") | _listed("vague")
+    dropped = stopwords("en") | stopwords("es") | _words_in_rows("vague")
     telling = {one.stem for one in shared if one.plain not in dropped}
-    if len(before) > 1 and before[1].plain in _listed("relating"):
+    if len(before) > 1 and before[1].plain in _words_in_rows("relating"):
         telling.discard(before[0].stem)
-    if not telling or any(one.plain in _listed("manifold") for one in before):
+    if not telling or any(one.plain in _words_in_rows("manifold") for one in before):
         return False
     if not _same_word(before[0], after[0]):
         return False
@@ -387,23 +387,29 @@ def shares_a_subject(one: str, two: str) -> bool:
     return any(term in second or answering(term) & second for term in first)
 
 
-def _listed(*rows: str) -> frozenset[str]:
-    return listed("replacing", *rows)
+def _words_in_rows(*rows: str) -> frozenset[str]:
+    return words_listed("replacing", *rows)
 
 
-def _said(text: str) -> list[_Word]:
+def _said(text: str) -> list[_ComparedWord]:
     spoken = language_of(text)
     found = _WORD.findall(plain(text))
-    return [_Word(word, stem(word, spoken)) for word in found if word not in _listed("fillers")]
+    return [
+        _ComparedWord(word, stem(word, spoken))
+        for word in found
+        if word not in _words_in_rows("fillers")
+    ]
 
 
 def _content_words(text: str) -> set[str]:
-    dropped = _listed("fillers", "vague") | stopwords(language_of(text))
+    dropped = _words_in_rows("fillers", "vague") | stopwords(language_of(text))
     return {one.stem for one in _said(text) if one.plain not in dropped}
 
 
-def _names_what_ends(before: Sequence[_Word], after: Sequence[_Word], quote: str) -> bool:
-    dropped = stopwords("en") | stopwords("es") | _listed("vague", "manifold")
+def _names_what_ends(
+    before: Sequence[_ComparedWord], after: Sequence[_ComparedWord], quote: str
+) -> bool:
+    dropped = stopwords("en") | stopwords("es") | _words_in_rows("vague", "manifold")
     said = {one.stem for one in _said(quote)}
     kept = {one.stem for one in after}
     gone = {one.stem for one in before if one.plain not in dropped} - kept
@@ -411,14 +417,16 @@ def _names_what_ends(before: Sequence[_Word], after: Sequence[_Word], quote: str
     return bool(gone & said) and bool(common) and _DENIES.search(plain(quote)) is not None
 
 
-def _same_word(one: _Word, two: _Word) -> bool:
+def _same_word(one: _ComparedWord, two: _ComparedWord) -> bool:
     """Compare without endings; "hermana" and "hermano" are two words."""
     ends = {one.plain[-1:], two.plain[-1:]}
     siblings = one.plain[:-1] == two.plain[:-1] and ends == {"a", "o"}
     return one.stem == two.stem and not siblings
 
 
-def _fits(before: Sequence[_Word], after: Sequence[_Word], steps: Sequence[_Step]) -> bool:
+def _fits(
+    before: Sequence[_ComparedWord], after: Sequence[_ComparedWord], steps: Sequence[_Step]
+) -> bool:
     """Return whether the words that differ could be two values of one thing."""
     if sum(step[0] == "replace" for step in steps) > 1:
         return False
@@ -434,7 +442,7 @@ def _fits(before: Sequence[_Word], after: Sequence[_Word], steps: Sequence[_Step
     return True
 
 
-def _kind(value: Sequence[_Word]) -> str:
+def _kind(value: Sequence[_ComparedWord]) -> str:
     for one in value:
         for kind, pattern in _KINDS.items():
             if pattern.fullmatch(one.plain):

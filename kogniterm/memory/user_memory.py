@@ -18,21 +18,21 @@ from typing import Literal, Self
 from kogniterm.errors import UsageError
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import (
-    AuditEntry,
     Category,
-    Change,
     Fact,
+    MemoryAuditEntry,
     Origin,
     Recall,
     Source,
     Status,
+    StoredChange,
     fact_id,
 )
 from kogniterm.memory.file_purge import Forgettable
 from kogniterm.memory.forgetter import Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
-from kogniterm.memory.preferences import Preferences
+from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.project.project_profile import ProjectRepository
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.memory.search.minilm import MiniLM
@@ -75,7 +75,7 @@ class Memory:
         self.searcher = Searcher(self.repository, clock, embedder)
         self.sessions = SessionRepository(sql, project, redact)
         self.projects = ProjectRepository(sql, project)
-        self.preferences = Preferences(sql, project, clock, redact)
+        self.preferences = UserPreferences(sql, project, clock, redact)
         self.learnings = Learnings(self.repository, clock, redact, self.tombstones)
         self.forgetter = Forgetter(
             self.repository,
@@ -139,7 +139,7 @@ class Memory:
 
     def remember(
         self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
-    ) -> Change:
+    ) -> StoredChange:
         """Add like `add`, and return the result; `same_as` is a fact that the candidate repeats.
 
         A statement that holds a secret, or is about somebody's health, faith or politics, is
@@ -147,12 +147,12 @@ class Memory:
         """
         unfit = fact_records.why_not_kept(candidate.text, candidate.origin.quote)
         if unfit is not None:
-            return Change("rejected", None, unfit)
+            return StoredChange("rejected", None, unfit)
         return self._stored(candidate, who, same_as)
 
     def _stored(
         self, candidate: Candidate, who: str = "person", same_as: Fact | None = None
-    ) -> Change:
+    ) -> StoredChange:
         relation: Relation | None = "same" if same_as is not None else None
         change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
         self.searcher.noticed()
@@ -177,7 +177,7 @@ class Memory:
         """Return facts in id order; all statuses unless some are given."""
         return self.repository.facts(*statuses)
 
-    def audit(self, limit: int = 100) -> list[AuditEntry]:
+    def audit(self, limit: int = 100) -> list[MemoryAuditEntry]:
         """Return the operations on facts, newest first, without their texts."""
         return self.repository.audit(limit)
 

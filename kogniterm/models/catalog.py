@@ -80,7 +80,7 @@ def price_of(name: str) -> Price | None:
 
 
 def cost_of(name: str, usage: Usage) -> float | None:
-    """Return what model calls cost in US dollars; None when the price is not known."""
+    """Return the cost of model calls in US dollars; None when the price is not known."""
     price = price_of(name)
     return price.cost(usage) if price is not None else None
 

@@ -120,11 +120,11 @@ class ModelLists:
 def _listing(
     provider: Provider, names: Sequence[str], options: ModelOptions, **more: Any
 ) -> ModelListing:
-    models = tuple(_listed(provider, name, options) for name in names[:MOST_MODELS])
+    models = tuple(_as_listed_model(provider, name, options) for name in names[:MOST_MODELS])
     return ModelListing(provider.name, models, **more)
 
 
-def _listed(provider: Provider, name: str, options: ModelOptions) -> ListedModel:
+def _as_listed_model(provider: Provider, name: str, options: ModelOptions) -> ListedModel:
     window = options.context_window or window_of(provider.name, name)[0]
     if provider.name == "local":
         window = next(entry.context_window for entry in CATALOGUE if entry.name == name)
@@ -195,9 +195,9 @@ def _anthropic(fetch: Fetch, url: str, key: str) -> list[str]:
 
 
 def _ollama(_fetch: Fetch, url: str, _key: str) -> list[str]:
-    from kogniterm.models.providers.langchain import pulled
+    from kogniterm.models.providers.langchain import list_pulled
 
-    return pulled(url)
+    return list_pulled(url)
 
 
 _LISTS: Mapping[str, Callable[[Fetch, str, str], list[str]]] = {

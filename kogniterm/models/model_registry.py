@@ -26,8 +26,8 @@ from kogniterm.models.catalog import (
     window_of,
 )
 from kogniterm.protocols import Model
-from kogniterm.storage.folders import named
-from kogniterm.text.spelling import meant
+from kogniterm.storage.folders import expand_path
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import ModelInfo, Phrase
 
 
@@ -38,7 +38,7 @@ def open_model(name: str, options: ModelOptions) -> Model:
     missing key; both say in one sentence what to do.
     """
     provider, argument = parse_name(name)
-    if not installed(provider.name):
+    if not is_installed(provider.name):
         raise UsageError(
             "{title} needs the package {package}, which is not installed. Run `{command}`.",
             title=Phrase(provider.label),
@@ -80,7 +80,7 @@ def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
                     name=name,
                     guess=f"{provider}:{name}",
                 )
-    close = meant(start, names, cutoff=0.7)
+    close = closest_word(start, names, cutoff=0.7)
     if close:
         return UsageError(
             "Unknown provider {start}. Did you mean {guess}?", start=start, guess=close
@@ -111,7 +111,7 @@ def default_name(options: ModelOptions) -> str:
         return f"{provider.name}:{provider.default_model}"
     if options.base_urls.get("ollama"):
         return "ollama"
-    if installed("local"):
+    if is_installed("local"):
         return "local"
     raise ModelKeyMissingError(
         "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, OPENAI_API_KEY, "
@@ -121,7 +121,7 @@ def default_name(options: ModelOptions) -> str:
     )
 
 
-def installed(provider: str) -> bool:
+def is_installed(provider: str) -> bool:
     """Return whether the packages of `provider` are there; imports nothing."""
     entry = BY_NAME.get(provider)
     return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
@@ -132,7 +132,7 @@ OUTPUT_SHARE = 4
 
 
 def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:
-    """Return what is known of a provider's model: what the tables say, unless the settings know.
+    """Return the facts about a provider's model, of the settings first, then of the tables.
 
     Raises `UsageError` for settings that leave a request no room.
     """
@@ -253,7 +253,7 @@ def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
 
 def _file(argument: str, options: ModelOptions) -> Path:
     """Return the path without parts like `shop/../demo`, because it is shown and stored."""
-    path = Path(os.path.normpath(named("", argument)))
+    path = Path(os.path.normpath(expand_path("", argument)))
     return (
         path if options.base_folder is None else Path(os.path.normpath(options.base_folder / path))
     )

@@ -34,14 +34,14 @@ class Rate:
     tokens: int | None = None
 
 
-class Call(NamedTuple):
+class CallRecord(NamedTuple):
     """A call that was made or will be: its time in seconds since the epoch, and its tokens."""
 
     moment: float
     tokens: int
 
 
-class Turn(NamedTuple):
+class RequestTurn(NamedTuple):
     """The turn of a call: its ID, the seconds to wait for it, and why, for the user."""
 
     id: str
@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     reason: Phrase
 
 
-def free_moment(calls: Sequence[Call], now: float, rate: Rate, tokens: int) -> float:
+def free_moment(calls: Sequence[CallRecord], now: float, rate: Rate, tokens: int) -> float:
     """Return the earliest time at which another call keeps `rate`, after all of `calls`.
 
     A call that needs more tokens than the limit has goes out once nothing else is in the window.
@@ -109,7 +109,7 @@ def take_turn(database: Database, provider: str, rate: Rate, tokens: int) -> tup
         rows = database.execute(
             "SELECT moment, tokens FROM provider_calls WHERE provider = ?", (provider,)
         )
-        moment = free_moment([Call(*row) for row in rows], now, rate, tokens)
+        moment = free_moment([CallRecord(*row) for row in rows], now, rate, tokens)
         database.execute(
             "INSERT INTO provider_calls (id, provider, moment, tokens) VALUES (?, ?, ?, ?)",
             (call, provider, moment, tokens),
@@ -127,7 +127,7 @@ class Pacing:
     def __init__(self, rates: Mapping[str, Rate], open_database: Callable[[], Database]) -> None:
         self.rates, self.open_database = rates, open_database
 
-    async def turn(self, model: str, request: ModelRequest | None) -> Turn | None:
+    async def turn(self, model: str, request: ModelRequest | None) -> RequestTurn | None:
         """Take the turn of a call of `model`; None where its provider has no limit.
 
         Raises `StorageError` kinds.
@@ -143,9 +143,9 @@ class Pacing:
                 return take_turn(database, provider, rate, tokens)
 
         call, wait = await asyncio.to_thread(take)
-        return Turn(call, wait, _limited(provider, rate))
+        return RequestTurn(call, wait, _limited(provider, rate))
 
-    async def settle(self, turn: Turn, usage: Usage) -> None:
+    async def settle(self, turn: RequestTurn, usage: Usage) -> None:
         """Note what a call took, for those after it."""
 
         def note() -> None:

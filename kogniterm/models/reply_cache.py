@@ -55,7 +55,7 @@ CLEARED = "cleared"
 Mark = tuple[int, int] | None
 
 
-class Kept(NamedTuple):
+class KeptReply(NamedTuple):
     """A reply's text, and the tokens that the call took."""
 
     text: str
@@ -68,13 +68,13 @@ class Kept(NamedTuple):
         return f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
 
     @staticmethod
-    def read(data: bytes) -> Kept | None:
+    def read(data: bytes) -> KeptReply | None:
         """Return the reply in a file's content; None when it is damaged or of another version."""
         digest, _newline, body = data.partition(b"\n")
         if digest.decode("ascii", "replace") != hashlib.sha256(body.rstrip(b"\n")).hexdigest():
             return None
         version, fields = json.loads(body)
-        return Kept(**fields) if version == VERSION else None
+        return KeptReply(**fields) if version == VERSION else None
 
 
 class ReplyCache:
@@ -108,7 +108,7 @@ class ReplyCache:
         """Keep the replies to the calls of a session, unless `redact` changes them."""
         self._session, self._redact = session, redact
 
-    def get(self, key: str) -> Kept | None:
+    def get(self, key: str) -> KeptReply | None:
         """Return the reply to a call, which then belongs to this session too; None for none."""
         own = self._file(key)
         for file in (own, *self._folder.glob(f"*/{own.name}")):
@@ -123,11 +123,11 @@ class ReplyCache:
             return kept
         return None
 
-    def _read(self, file: Path) -> Kept | None:
+    def _read(self, file: Path) -> KeptReply | None:
         try:
             if self._now() - file.stat().st_mtime > self._max_age:
                 return None
-            kept = Kept.read(file.read_bytes())
+            kept = KeptReply.read(file.read_bytes())
         except OSError:
             return None
         except (ValueError, TypeError):
@@ -145,7 +145,7 @@ class ReplyCache:
             return None
         return info.st_ino, info.st_mtime_ns
 
-    def put(self, key: str, kept: Kept, since: Mark) -> None:
+    def put(self, key: str, kept: KeptReply, since: Mark) -> None:
         """Keep the reply of a call, unless everything was deleted since the mark `since`.
 
         A reply that cannot be written is not kept.
@@ -230,7 +230,7 @@ class CachingModel(WrappedModel):
         async for event in self._model.stream(request):
             if key and isinstance(event, Reply) and _is_whole(event.message):
                 usage = event.usage
-                found = Kept(event.message.text, usage.input, usage.output)
+                found = KeptReply(event.message.text, usage.input, usage.output)
                 await asyncio.to_thread(self._cache.put, key, found, since)
             yield event
 

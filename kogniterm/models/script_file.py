@@ -35,11 +35,11 @@ from kogniterm.errors import (
 from kogniterm.storage.strict_yaml import (
     Count,
     Often,
-    Part,
     Pattern,
     Seconds,
     Text,
     YamlFile,
+    YamlPart,
     complaint,
     plain,
     read_yaml,
@@ -60,7 +60,7 @@ ERRORS: Mapping[str, type[ModelError]] = {
 }
 
 
-class ReplyCondition(Part):
+class ReplyCondition(YamlPart):
     """Conditions on the request; every part that is given must hold."""
 
     purpose: ModelPurpose | None = None
@@ -82,7 +82,7 @@ class ReplyCondition(Part):
         return self
 
 
-class ScriptedCall(Part):
+class ScriptedCall(YamlPart):
     """One tool call: a `tool` with its arguments, or a command to `run`."""
 
     tool: Text = EXECUTE_COMMAND
@@ -116,7 +116,7 @@ class ScriptedCall(Part):
         return self
 
 
-class StepCheck(Part):
+class StepCheck(YamlPart):
     """The check of a plan step."""
 
     kind: Text = ""
@@ -138,10 +138,10 @@ def _substeps(value: Any) -> Any:
     """Return substeps with those in plain text as such; ids are left to the plan."""
     if not isinstance(value, list):
         return value
-    return [Step.in_words(item) if isinstance(item, str) else item for item in value]
+    return [ScriptStep.in_words(item) if isinstance(item, str) else item for item in value]
 
 
-class Step(Part):
+class ScriptStep(YamlPart):
     """A step of a scripted plan."""
 
     id: Text = ""
@@ -155,11 +155,11 @@ class Step(Part):
     delegate: Text = ""
     after: list[Text] = Field(default=[])
     writes: list[Text] = Field(default=[])
-    substeps: Annotated[list[Step], BeforeValidator(_substeps)] = Field(default=[])
+    substeps: Annotated[list[ScriptStep], BeforeValidator(_substeps)] = Field(default=[])
     _words: bool = PrivateAttr(default=False)
 
     @classmethod
-    def in_words(cls, what: str) -> Step:
+    def in_words(cls, what: str) -> ScriptStep:
         """Return a substep that is plain text, and is given to the plan as such."""
         step = cls(what=what)
         step._words = True
@@ -170,15 +170,15 @@ class Step(Part):
         return self.what if self._words else handler(self)
 
 
-class ScriptedPlan(Part):
+class ScriptedPlan(YamlPart):
     """The arguments of a call of `make_plan`."""
 
     goal: Text
     reason: Text = ""
-    steps: Annotated[list[Step], BeforeValidator(_steps)]
+    steps: Annotated[list[ScriptStep], BeforeValidator(_steps)]
 
 
-class TokenCounts(Part):
+class TokenCounts(YamlPart):
     """The tokens a reply claims to have used."""
 
     input: int = Field(default=0, ge=0)
@@ -186,7 +186,7 @@ class TokenCounts(Part):
     cached: int = Field(default=0, ge=0)
 
 
-class ScriptedReply(Part):
+class ScriptedReply(YamlPart):
     """One entry of `replies`; without a number in `repeat` it is never used up."""
 
     when: ReplyCondition = ReplyCondition.model_construct()
@@ -256,7 +256,7 @@ class ScriptedReply(Part):
         return self
 
 
-class ScriptedInfo(Part):
+class ScriptedInfo(YamlPart):
     """The properties the model claims."""
 
     context_window: Count = 1_000_000
@@ -268,7 +268,7 @@ class ScriptedInfo(Part):
     images: bool = False
 
 
-class Script(Part):
+class Script(YamlPart):
     """A whole script. Delays are kept only when the file says `delays: true`."""
 
     model: ScriptedInfo = ScriptedInfo()

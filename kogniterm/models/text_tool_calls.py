@@ -144,7 +144,7 @@ class TextCallModel(WrappedModel):
             async for event in self._model.stream(plain):
                 yield event
             return
-        gate = _Gate()
+        gate = _TextGate()
         reply: Reply | None = None
         async for event in self._model.stream(plain):
             if isinstance(event, AnswerDelta):
@@ -265,7 +265,7 @@ def _message(message: AIMessage, parsed: ParsedReply) -> AIMessage:
     )
 
 
-class _Gate:
+class _TextGate:
     """Lets streamed text through up to the first call; holds back what may become its mark."""
 
     def __init__(self) -> None:

@@ -148,9 +148,9 @@ def _command_script(name: str | None, folder: str) -> CommandScript | None:
     if name is None:
         return None
     from kogniterm.execution.command_script import CommandScript, read_command_script
-    from kogniterm.storage.folders import named
+    from kogniterm.storage.folders import expand_path
 
-    path = named(folder, name.removeprefix("scripted:"))
+    path = expand_path(folder, name.removeprefix("scripted:"))
     if path.suffix != ".jsonl":
         return read_command_script(path)
     from kogniterm.runtime.operations.recordings import recorded_file

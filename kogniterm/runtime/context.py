@@ -71,7 +71,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.history import notes
 from kogniterm.sessions.recording import NESTED
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole
 from kogniterm.types import (
@@ -376,7 +376,7 @@ class _Attacher:
     def take(self, name: str) -> str:
         """Return what the model gets of the file called `name`."""
         try:
-            path = resolved(named(self.folder, name))
+            path = resolved(expand_path(self.folder, name))
             if self._leads_away(name, path):
                 self.notices.append(
                     Phrase(
@@ -412,7 +412,7 @@ class _Attacher:
 
         A command may have made the link; a secret that the user names directly is theirs to send.
         """
-        path = Path(os.path.normpath(named(self.folder, name)))
+        path = Path(os.path.normpath(expand_path(self.folder, name)))
         workspace = resolved(self.folder)
         if not path.is_relative_to(self.folder) and not path.is_relative_to(workspace):
             return False
@@ -550,7 +550,7 @@ def compaction_record(
         if state.user_secrets:
             names = ", ".join(f"${name}" for name in state.user_secrets)
             facts.append(prompts.text("compact.secrets", names=names))
-        history = compaction.compacted(older, kept, told, state.plan, window, facts)
+        history = compaction.compact_history(older, kept, told, state.plan, window, facts)
     return Compacted(
         tuple(history),
         state.plan,
@@ -569,7 +569,7 @@ def _parts(state: SessionState, window: int) -> tuple[list[BaseMessage], list[Ba
     Images stay only with the input of an open turn, so that the journal does not repeat them.
     """
     messages = drop_old_images(state.messages, keep_newest=state.open_turn)
-    return compaction.split(messages, window)
+    return compaction.split_history(messages, window)
 
 
 async def _summary(

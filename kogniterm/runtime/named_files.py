@@ -6,7 +6,7 @@ import os.path
 import re
 from collections.abc import Iterator
 
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 
 _NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
 _BEFORE = "\"',;:()[]?!¿¡…"
@@ -31,4 +31,4 @@ def _bare(word: str) -> str:
 
 def _is_there(folder: str, name: str) -> bool:
     """Return whether `name` is a file's; in a folder that may not be entered none is."""
-    return os.path.exists(named(folder, name))  # noqa: PTH110 - pathlib's own test raises there
+    return os.path.exists(expand_path(folder, name))  # noqa: PTH110 - pathlib's own test raises there

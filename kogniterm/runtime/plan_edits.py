@@ -14,10 +14,16 @@ from typing import Any, Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
-from kogniterm.agent.plan.plan_parse import MAX_STEPS, MAX_TEXT, Agents, misplaced, parse_plan
+from kogniterm.agent.plan.plan_parse import (
+    MAX_STEPS,
+    MAX_TEXT,
+    Agents,
+    parse_plan,
+    reference_problems,
+)
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
-    numbered,
+    number_steps,
     open_steps,
     parent_of,
     with_step,
@@ -208,7 +214,7 @@ def plan_context(given: Plan | None, current: Plan | None, lookup: Lookup = noth
 
 def find_step(plan: Plan, name: str) -> PlanStep:
     """Return the step with this id or number (1, 2.1). Raises `UsageError` naming the ids."""
-    for number, step in numbered(plan):
+    for number, step in number_steps(plan):
         if name in (step.id, number):
             return step
     known = ", ".join(step.id for step in plan.walk())
@@ -272,7 +278,7 @@ def _reordered(plan: Plan, moved: PlanStep, siblings: Sequence[PlanStep]) -> Pla
         plan = replace(plan, steps=tuple(siblings))
     else:
         plan = with_step(plan, replace(whole, substeps=tuple(siblings)))
-    problems = misplaced(plan.steps)
+    problems = reference_problems(plan.steps)
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     return activate_next(replace(plan, steps=tuple(map(_waiting, plan.steps))))

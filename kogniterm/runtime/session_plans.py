@@ -17,7 +17,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_parse import parse_plan, tool_problems
 from kogniterm.agent.plan.plan_steps import open_work
-from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
+from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted_plan_text, where_we_are
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.budgets import TurnCount
@@ -73,7 +73,7 @@ async def review_plan(
         )
         seen, lookup = journal.state.messages, journal.value_of
         now = _as_it_is(plan, journal, seen) if edited else ""
-        text = f"{CHANGED}\n{now}" if edited else accepted(plan, seen, lookup)
+        text = f"{CHANGED}\n{now}" if edited else accepted_plan_text(plan, seen, lookup)
         outcome = Outcome(request.id, "finished", _observation(request, text), plan=plan)
     text = plan_as_text(review.plan)
     decision = Decision(review.kind, text, review.by, review.reason)

@@ -215,7 +215,7 @@ class _Group:
         if isinstance(end, ToolEnd):
             await self.runner.end_tool(member.run.request, end, self.io, self.count)
             return None
-        # Only behind the last one may a question come: what is asked again keeps its place.
+        # A question may come only behind the last one, so that repeated questions keep their order.
         last = member is self.members[-1]
         can_ask = self.io.attended and not self.cancelled and last
         return await self.runner.end_command(

@@ -11,7 +11,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_steps import open_work
-from kogniterm.agent.plan.plan_tools import stated
+from kogniterm.agent.plan.plan_tools import read_end_statement
 from kogniterm.agent.subagent import actions_done
 from kogniterm.approval.policy.verdict import AUTO_HINT, UNATTENDED_HINT
 from kogniterm.errors import (
@@ -60,7 +60,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     text = (last.answer if last is not None else None) or ""
     if count.unknown:
         return ended_unknown(text, count)
-    statement = stated(state.messages)
+    statement = read_end_statement(state.messages)
     outcome, why = statement.get("outcome"), " ".join(str(statement.get("why") or "").split())
     if outcome == "not_done":
         reason = Phrase("Not done: {why}", {"why": why})

@@ -239,7 +239,7 @@ class Cleaner:
     def _apart(self, value: Any) -> Any:
         """Return `value` without texts that form a term only together with those beside them.
 
-        The names of fields and values that the program chose are kept: they form none.
+        Field names and values chosen by the program are kept: they contain no text of the user.
         """
         if isinstance(value, list):
             value = [self._apart(item) for item in value]

@@ -19,7 +19,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
-from kogniterm.sessions.journal.ownership import HEARTBEAT, Lease, is_held
+from kogniterm.sessions.journal.ownership import HEARTBEAT, SessionLease, is_held
 from kogniterm.sessions.records import Record, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
@@ -175,9 +175,9 @@ class SessionStore:
     def _spool_of(self, session_id: str) -> Spool | None:
         return Spool(self._spool, session_id) if self._spool is not None else None
 
-    def _lease(self, session_ids: Sequence[str]) -> Lease:
+    def _lease(self, session_ids: Sequence[str]) -> SessionLease:
         holder = self._holder or this_process()
-        return Lease(self.database, session_ids, holder, heartbeat=self._heartbeat)
+        return SessionLease(self.database, session_ids, holder, heartbeat=self._heartbeat)
 
     # --- finding -----------------------------------------------------------------------------
 

@@ -196,11 +196,11 @@ def reject_unknown(
 
 def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
     """Return the candidate most like `name`, compared without the prefix that all share."""
-    from kogniterm.text.spelling import meant
+    from kogniterm.text.spelling import closest_word
 
     like_name = sorted(candidates, key=lambda c: c.startswith(PREFIX) == name.startswith(PREFIX))
     bare = {candidate.removeprefix(PREFIX): candidate for candidate in like_name}
-    near = meant(name.removeprefix(PREFIX), bare)
+    near = closest_word(name.removeprefix(PREFIX), bare)
     return bare[near] if near else None
 
 

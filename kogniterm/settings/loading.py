@@ -120,7 +120,7 @@ def _from_system(variables: Mapping[str, Value], fields: Sequence[str]) -> dict[
 
 
 def _wanted(detail: ErrorDetails) -> Phrase:
-    """Return what the value should have been, to complete "must be …"."""
+    """Return the description of valid values, to complete "must be …"."""
     context: dict[str, Any] = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "literal_error":

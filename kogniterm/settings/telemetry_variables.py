@@ -46,7 +46,7 @@ class TelemetryVariables:
 def telemetry_variables(
     environ: Mapping[str, str], process: Mapping[str, str]
 ) -> TelemetryVariables:
-    """Return what the standard variables in `environ` ask for; nothing where none is set.
+    """Return the telemetry that the standard variables in `environ` ask for, empty without them.
 
     The SDK reads the environment of the `process`. Where that differs, telemetry is off: it could
     reach another collector than the one that is asked for.

@@ -19,7 +19,7 @@ from kogniterm.errors import StorageCorruptError
 from kogniterm.storage import drivers
 from kogniterm.storage.damaged_file import FileInUse
 from kogniterm.storage.drivers import Schema, storage_errors
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.storage.head_file import HeadFile, beside, of_server
 from kogniterm.text.visible import whole
 
@@ -251,7 +251,7 @@ def _decoded(raw: bytes) -> str:
 
 def database_file(location: str | Path) -> Path:
     """Return the SQLite file of `location`: itself, or `kogniterm.db` in the folder it names."""
-    path = named("", location)
+    path = expand_path("", location)
     if path.is_dir() or not path.suffix:
         return path / "kogniterm.db"
     return path

@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 from kogniterm.types import Phrase
 
 
-def named(folder: str | Path, name: str | Path) -> Path:
+def expand_path(folder: str | Path, name: str | Path) -> Path:
     """Return the path that `name` means in `folder`, as a shell takes it.
 
     `~` and `~user` are home folders; the `~name` of an unknown user stays as it is, where

@@ -247,7 +247,7 @@ def steady(
     check: Callable[[Heads | None], Checked],
     sound: Callable[[Checked], bool],
 ) -> Checked:
-    """Return what `check` says about a head file that was read before the database.
+    """Return the result of `check` for a head file that was read before the database.
 
     Others may be writing: what is not `sound` is looked at again until the head file stood still.
     """

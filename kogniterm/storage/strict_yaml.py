@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kogniterm.errors import UsageError, why
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def key_error(key: str, problem: str) -> PydanticCustomError:
     return PydanticCustomError("key", "{problem}", {"key": key, "problem": problem})
 
 
-class Part(BaseModel):
+class YamlPart(BaseModel):
     """A mapping of the file with known keys."""
 
     model_config = ConfigDict(frozen=True)
@@ -194,7 +194,7 @@ class Part(BaseModel):
             raise ValueError(f"must be a mapping of {', '.join(known)}.")
         for name in value:
             if name not in known:
-                near = meant(name, known)
+                near = closest_word(name, known)
                 hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}."
                 raise key_error(name, f"unknown key; {hint}")
         return value

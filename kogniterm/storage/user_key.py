@@ -41,13 +41,13 @@ def read_key(path: Path) -> bytes:
         return read_file(path)
 
 
-def exported(path: Path) -> str:
+def export_key(path: Path) -> str:
     """Return the key in `path` as a line of text, in a form that redaction recognises."""
     return f"{_LABEL}{read_key(path).hex()}"
 
 
 def take_over(path: Path, text: str) -> None:
-    """Put the key that `exported` gave in the place of that in `path`.
+    """Put the key that `export_key` gave in the place of that in `path`.
 
     Raises `UsageError` for other text, and `StorageError` kinds.
     """

@@ -91,7 +91,7 @@ _LIKE_BYTE = re.compile(r"\\(?=x\{[89A-F][0-9A-F]\})")
 _BYTE = re.compile(r"\\u\{DC([89A-F][0-9A-F])\}")
 
 
-def unified(
+def unified_diff(
     name: str,
     before: bytes | str | None,
     after: bytes | str | None,
@@ -130,7 +130,7 @@ def _lines(content: bytes | str | None) -> list[str]:
     return [*lines[:-1], *([last] if (last := lines[-1][:-1]) else [])]
 
 
-def changed(diff: str, start: int = 2) -> tuple[int, int]:
+def count_changes(diff: str, start: int = 2) -> tuple[int, int]:
     """Return the numbers of added and of removed lines from line `start` on, below the names."""
     signs = [line[:1] for line in diff.split("\n")[start:]]
     return signs.count("+"), signs.count("-")

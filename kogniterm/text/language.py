@@ -71,10 +71,12 @@ def raw_words(text: str) -> tuple[str, ...]:
 def language_of(text: str) -> Language:
     """Return "es" when `text` has more of Spanish than of English, by its common words."""
     words = raw_words(text)
-    spanish = sum(word in listed("languages", "es") for word in words)
+    spanish = sum(word in words_listed("languages", "es") for word in words)
     if _SPANISH_LETTERS.search(text.casefold()):
         spanish += _SPANISH_LETTERS_COUNT
-    return "es" if spanish > sum(word in listed("languages", "en") for word in words) else "en"
+    return (
+        "es" if spanish > sum(word in words_listed("languages", "en") for word in words) else "en"
+    )
 
 
 @cache
@@ -85,12 +87,12 @@ def stopwords(language: Language) -> frozenset[str]:
 
 def without_small_talk(text: str) -> str:
     """Return `text` without the words by which a turn only goes on ("thanks", "go on")."""
-    talk = listed("small_talk", "talk")
+    talk = words_listed("small_talk", "talk")
     return _TOKEN.sub(lambda found: "" if plain(found[0]) in talk else found[0], text)
 
 
 @cache
-def listed(name: str, *rows: str) -> frozenset[str]:
+def words_listed(name: str, *rows: str) -> frozenset[str]:
     """Return the words of those lines of the list `name` that begin with one of `rows`."""
     return frozenset(word for first, *rest in word_list(name) if first in rows for word in rest)
 

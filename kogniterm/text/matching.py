@@ -38,13 +38,13 @@ _PIECE = re.compile(
 )
 
 
-def decoded(data: bytes) -> str:
-    """Return the bytes as text; those that are not UTF-8 come back from `encoded` unchanged."""
+def decode_bytes(data: bytes) -> str:
+    """Return the bytes as text; those that are not UTF-8 come back from `encode_text` unchanged."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def encoded(text: str) -> bytes:
-    """Return the bytes that `decoded` made `text` of."""
+def encode_text(text: str) -> bytes:
+    """Return the bytes that `decode_bytes` made `text` of."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -80,7 +80,7 @@ class Matcher:
 
     def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
         """Return the spans of the texts in `data`, counted in bytes."""
-        text = decoded(data)
+        text = decode_bytes(data)
         spans = self.spans(text)
         return spans if text.isascii() else list(_in_bytes(text, spans))
 
@@ -92,7 +92,7 @@ class Matcher:
             at = end
         return "".join([*parts, text[at:]]) if parts else text
 
-    def _likely(self, text: str) -> list[_Form]:
+    def _likely(self, text: str) -> list[_SearchForm]:
         """Return the forms that a plain substring search does not rule out."""
         folded = text.lower()
         return [form for form in self._forms if all(run in folded for run in form.runs)]
@@ -104,11 +104,11 @@ def without_letters(text: str) -> str:
     Punctuation, escapes and colour codes are kept for readers of the file.
     """
     return _PIECE.sub(
-        lambda one: one[0] if one["kept"] or one["sign"] else "-" * len(encoded(one[0])), text
+        lambda one: one[0] if one["kept"] or one["sign"] else "-" * len(encode_text(one[0])), text
     )
 
 
-class _Form:
+class _SearchForm:
     """One way to write a text: its words, or the text itself when it has too few letters."""
 
     def __init__(self, words: Sequence[str], *, literal: bool = False) -> None:
@@ -135,14 +135,14 @@ class _Form:
         return re.compile(gap.join(words), re.IGNORECASE)
 
 
-def _forms(text: str) -> Iterator[_Form]:
+def _forms(text: str) -> Iterator[_SearchForm]:
     """Yield the forms in composed characters, and as given where that differs."""
     for written in dict.fromkeys((unicodedata.normalize("NFC", text), text)):
         words = _words(re.sub(_COLOUR, " ", written))
         if sum(map(len, words)) >= FEWEST:
-            yield _Form(words)
+            yield _SearchForm(words)
         else:
-            yield _Form(written.split(), literal=True)
+            yield _SearchForm(written.split(), literal=True)
 
 
 def _words(text: str) -> list[str]:
@@ -172,7 +172,7 @@ def _as_in_json(text: str) -> str:
 def _in_bytes(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     at = size = 0
     for start, end in spans:
-        first = size + len(encoded(text[at:start]))
-        size = first + len(encoded(text[start:end]))
+        first = size + len(encode_text(text[at:start]))
+        size = first + len(encode_text(text[start:end]))
         at = end
         yield first, size

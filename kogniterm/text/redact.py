@@ -194,7 +194,7 @@ def _found(text: str) -> tuple[Secret, ...]:
 
 
 def _cut_keys(text: str, lowered: str) -> Iterator[Secret]:
-    """Yield what is left of private keys whose first lines were cut off with other output."""
+    """Yield the rest of private keys whose first lines were cut off with other output."""
     if "private key" not in lowered:
         return
     for end in _KEY_END.finditer(text):
@@ -259,7 +259,7 @@ def holds_mark(text: str) -> bool:
     return _ANY_MARK.search(text) is not None or _NUMBERED.search(text) is not None
 
 
-def unnumbered(text: str) -> str:
+def without_numbers(text: str) -> str:
     """Return `text` with `[secret]` for each numbered secret, to compare two processes'."""
     return _NUMBERED.sub("[secret]", _MARK.sub("[secret]", text))
 
@@ -460,7 +460,7 @@ class Redactor:
 
 
 def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds any of `values`: one that contains another is found whole."""
+    """Return a pattern of `values`: one that contains another is found whole."""
     found = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
     return re.compile("|".join(found)) if found else None
 

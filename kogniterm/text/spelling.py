@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def meant(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def closest_word(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known word that `word` is with the fewest mistakes; None if none is close.
 
     A beginning of a word counts as close. difflib alone prefers `mode` to `model` where two letters

@@ -28,12 +28,12 @@ from kogniterm.host.safe_files import open_file, parent, read_regular, write_reg
 from kogniterm.text.file_text import (
     MORE_FROM,
     FileText,
-    changed,
+    count_changes,
     decode,
     digest,
     meant_foreign,
     show_foreign,
-    unified,
+    unified_diff,
     with_ends,
 )
 from kogniterm.text.shorten import cut, left_out
@@ -399,7 +399,7 @@ def _extent(path: Path, before: bytes | None, after: bytes, count: int) -> str:
     """Return how much a change changes: in lines, or in replacements where they are several."""
     if count > 1:
         return f"{count} replacements"
-    added, removed = changed(_diff(path, before, after))
+    added, removed = count_changes(_diff(path, before, after))
     return f"+{added} -{removed} lines"
 
 
@@ -407,8 +407,8 @@ def _diff(path: Path, before: bytes | None, after: bytes) -> str:
     """Return the diff of a file: of its text in UTF-16, of its bytes otherwise."""
     kinds = [decode(one) for one in (before or b"", after)]
     if any(kind.codec != "utf-8" for kind in kinds) and before:
-        return unified(str(path), *("\ufeff" * bool(kind.mark) + kind.text for kind in kinds))
-    return unified(str(path), before, after)
+        return unified_diff(str(path), *("\ufeff" * bool(kind.mark) + kind.text for kind in kinds))
+    return unified_diff(str(path), before, after)
 
 
 def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:

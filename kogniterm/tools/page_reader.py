@@ -197,7 +197,7 @@ class _Text:
         return self.size > MAX_TEXT
 
 
-def rendered(nodes: list[LexborNode], base: str, *, links: bool) -> str:
+def render_nodes(nodes: list[LexborNode], base: str, *, links: bool) -> str:
     """Return the text of `nodes` with the marks of Markdown, cut at `MAX_TEXT` characters."""
     texts = []
     for node in nodes:
@@ -331,12 +331,12 @@ def read(html: str, url: str, *, select: str = "", links: bool = False) -> dict[
             for silent in node.css(", ".join(SILENT[:7])):
                 if silent.mem_id != node.mem_id:
                     silent.decompose()
-        return {"text": rendered(nodes, base, links=links), "title": title, "count": count}
+        return {"text": render_nodes(nodes, base, links=links), "title": title, "count": count}
     for node in page.css(", ".join(SILENT)):
         if node.tag not in KEPT_WHOLE:
             node.decompose()
     main = main_content(page)
-    text = rendered([main], base, links=links) if main is not None else ""
+    text = render_nodes([main], base, links=links) if main is not None else ""
     return {"text": text, "title": title, "count": 1}
 
 

@@ -62,14 +62,14 @@ class TextArguments(Arguments):
     count: bool = False
 
 
-class FindArguments(Arguments):
+class FindFilesArguments(Arguments):
     """A search for files by name."""
 
     glob: str = "*"
     path: str = "."
 
 
-class _Found(NamedTuple):
+class _FoundLines(NamedTuple):
     """Numbers of the lines found, by file; `more` if the search ended before all were.
 
     For a count, there are as many numbers as lines. `skipped` is what could not be looked at.
@@ -156,9 +156,9 @@ def _in_output(
 
 
 def _shown(
-    found: _Found, arguments: TextArguments, pattern: Pattern, folders: _Folders, room: int
+    found: _FoundLines, arguments: TextArguments, pattern: Pattern, folders: _Folders, room: int
 ) -> str:
-    """Return what was found as text for the model."""
+    """Return the findings as text for the model."""
     notes = [*folders.notes, *_not_looked(found.skipped)]
     if not found.lines:
         where = folders.shown(folders.root)
@@ -224,10 +224,10 @@ def _part(line: str, hit: tuple[int, int] | None) -> str:
 
 def find_files(
     cwd: Callable[[], str], workspace: str, room: Callable[[], int] = lambda: MAX_CHARS
-) -> SchemaTool[FindArguments]:
+) -> SchemaTool[FindFilesArguments]:
     """Return the tool that finds files by name."""
 
-    def find(arguments: FindArguments) -> str:
+    def find(arguments: FindFilesArguments) -> str:
         folders = _folders(cwd(), workspace, arguments.path)
         skipped: list[str] = []
         looked = list(islice(files_below(folders.root, skipped), MAX_FILES + 1))
@@ -243,10 +243,10 @@ def find_files(
             notes[:0] = [f"[{len(found)} files; a folder stands for the files below it]"]
         return _listing(listed, notes, more=False, room=room())
 
-    async def run(arguments: FindArguments) -> str:
+    async def run(arguments: FindFilesArguments) -> str:
         return await asyncio.to_thread(find, arguments)
 
-    return SchemaTool("find_files", FindArguments, run)
+    return SchemaTool("find_files", FindFilesArguments, run)
 
 
 def _matcher(glob: str) -> Callable[[Path], bool]:
@@ -338,18 +338,18 @@ def _listing(lines: Sequence[str], notes: Sequence[str], *, more: bool, room: in
 
 async def _search(
     root: Path, arguments: TextArguments, pattern: Pattern, is_secret: Callable[[str], bool]
-) -> _Found:
+) -> _FoundLines:
     program = find_program("rg")
     found = program and await _ripgrep(program, root, arguments, is_secret)
-    if isinstance(found, _Found):
+    if isinstance(found, _FoundLines):
         return found
     return await asyncio.to_thread(_own_search, root, arguments, pattern, is_secret)
 
 
 async def _ripgrep(
     program: str, root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
-) -> _Found | None:
-    """Return what ripgrep finds; None where it had to wait, or does not take the pattern."""
+) -> _FoundLines | None:
+    """Return ripgrep's findings; None where it had to wait, or does not take the pattern."""
     options = ["--no-config", "--no-heading", "--color=never", "--hidden", "--sort=path"]
     options += ["--with-filename", "--encoding=none", "--glob=!.git", "--null", "--crlf"]
     options += ["--binary", "--count" if arguments.count else "--line-number", "--max-columns=1"]
@@ -366,7 +366,7 @@ async def _ripgrep(
     numbers, more, skipped = output
     found = {base / os.path.normpath(name): wanted for name, wanted in numbers.items()}
     texts = (path for path in found if not (is_secret(str(path)) or _is_binary(path)))
-    return _Found({path: found[path] for path in texts}, more, skipped)
+    return _FoundLines({path: found[path] for path in texts}, more, skipped)
 
 
 async def _output(
@@ -451,7 +451,7 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
 
 def _own_search(
     root: Path, arguments: TextArguments, pattern: Pattern, is_secret: Callable[[str], bool]
-) -> _Found:
+) -> _FoundLines:
     """Find the same lines without ripgrep."""
     mode = mode_of(root)
     is_folder = mode is not None and stat.S_ISDIR(mode)
@@ -484,8 +484,8 @@ def _own_search(
             found[path] = list(numbers)
             most -= 0 if arguments.count else len(numbers)
             if most < 0:
-                return _Found(found, True, skipped)
-    return _Found(found, False, skipped)
+                return _FoundLines(found, True, skipped)
+    return _FoundLines(found, False, skipped)
 
 
 def files_below(root: Path, skipped: list[str]) -> Iterator[Path]:

@@ -73,7 +73,7 @@ class ToolPorts:
     room: Callable[[], int] = lambda: MAX_CHARS
     """The most characters of an observation."""
     of_job: Callable[[Job, str], str] = lambda job, output: ""
-    """Return what an ended job's output tells of the sandbox, or ""."""
+    """Return the sandbox note about an ended job's output, or ""."""
 
 
 def session_tools(

@@ -78,7 +78,7 @@ def _host(url: str) -> tuple[str, ...]:
 
 async def page_text(page: WebPage, *, select: str = "", links: bool = False) -> str:
     """Return the readable text of a page. Raises `ToolError` for what is no text."""
-    text = decoded(page)
+    text = decode_page(page)
     if _kind(page).startswith(HTML_TYPES):
         text = await _read_html(page.url, text, select, links=links)
     elif select:
@@ -121,7 +121,7 @@ def _kind(page: WebPage) -> str:
     return page.headers.get("content-type", "text/plain").lower().strip()
 
 
-def decoded(page: WebPage) -> str:
+def decode_page(page: WebPage) -> str:
     """Return the text of a page as it was sent. Raises `ToolError` for what is no text."""
     kind = _kind(page)
     if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:

@@ -25,7 +25,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
-from kogniterm.tools.web import decoded
+from kogniterm.tools.web import decode_page
 from kogniterm.types import Observation, WebAnswer, WebSource
 
 BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
@@ -51,7 +51,7 @@ class SearchSource(Protocol):
         """Return the hosts that a search may contact; none where the source cannot be used."""
 
     async def search(self, query: str, count: int) -> WebAnswer:
-        """Return what was found. Raises `ToolError`."""
+        """Return the results. Raises `ToolError`."""
 
 
 def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
@@ -66,7 +66,7 @@ def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
         for source in sources:
             if approved and source.hosts(arguments.query) == approved:
                 found = await source.search(arguments.query, arguments.count)
-                text = untrusted("web search", _listed(found, arguments.count))
+                text = untrusted("web search", _result_text(found, arguments.count))
                 return Observation(text, usage=found.usage)
         raise ToolError("The search service changed after the approval; call web_search again.")
 
@@ -81,8 +81,8 @@ def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
     )
 
 
-def _listed(found: WebAnswer, count: int) -> str:
-    """Return what was found as text for the model; what is no address of a page is left out."""
+def _result_text(found: WebAnswer, count: int) -> str:
+    """Return the results as text for the model, without those that have no page address."""
     pages = [one for one in found.sources if one.url.startswith(("https://", "http://"))]
     entries = [
         "\n".join(
@@ -168,7 +168,7 @@ class OpenSearch:
         page = await self._client.get(address, {"Accept": "text/html", "User-Agent": agent})
         _raise_for(page)
         reader = _ResultPage()
-        reader.feed(decoded(page))
+        reader.feed(decode_page(page))
         reader.close()
         if not reader.found and not reader.is_empty:
             raise ToolError("{host} sent a page without results.", host=_hosts(page.url)[0])

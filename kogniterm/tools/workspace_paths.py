@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from kogniterm.errors import PathChangedError, ToolError, why
 from kogniterm.host.safe_files import LinkMetError, listable, look, resolved
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.visible import whole
 from kogniterm.tools.base import Arguments
 
@@ -39,7 +39,7 @@ def real_path(cwd: str, name: str) -> Path:
     Of a name that no file has, it is the path of the only file there whose name reads the same.
     Raises `ToolError` for what can be no file's name, and where a link may not be read.
     """
-    path = named(cwd, name)
+    path = expand_path(cwd, name)
     try:
         path = resolved(path)
         return path if os.path.lexists(path) else resolved(_that_reads_the_same(path))

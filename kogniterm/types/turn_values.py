@@ -170,7 +170,7 @@ class UserInput:
 
     @property
     def typed(self) -> str:
-        """Return what the user typed."""
+        """Return the text that the user typed."""
         return self.line or self.text
 
     @property

@@ -67,7 +67,7 @@ class Registry:
 
     def find(self, name: str) -> Command:
         """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
-        from kogniterm.text.spelling import meant
+        from kogniterm.text.spelling import closest_word
 
         if name in self._by_name:
             return self._by_name[name]
@@ -80,7 +80,7 @@ class Registry:
                 name=name,
                 names=", ".join(f"/{other}" for other in close),
             )
-        near = meant(name, self._by_name)
+        near = closest_word(name, self._by_name)
         if near:
             raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
         raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)

@@ -14,7 +14,7 @@ from kogniterm.acp.message_stream import MessageStream
 from kogniterm.acp.outbox import TextStream
 from kogniterm.acp.prompt_blocks import local_path
 from kogniterm.acp.update_parts import diffs, fenced
-from kogniterm.text.file_text import NO_NEWLINE, unified
+from kogniterm.text.file_text import NO_NEWLINE, unified_diff
 from kogniterm.text.redact import redact
 from kogniterm.types import ActionRequest
 from tests.acp.conftest import MakeEditor
@@ -152,7 +152,7 @@ def test_a_diff_becomes_the_places_it_changes() -> None:
 
 
 def test_a_final_newline_is_part_of_the_places_of_a_diff() -> None:
-    detail = unified("/x/a", "one\ntwo", "one\ntwo\n")
+    detail = unified_diff("/x/a", "one\ntwo", "one\ntwo\n")
     (only,) = diffs(ActionRequest("1", "c", "edit_file", "edit", effect="edit", detail=detail))
     assert only.old_text == f"one\ntwo\n{NO_NEWLINE}\n"  # type: ignore[union-attr]
     assert only.new_text == "one\ntwo\n"  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from kogniterm import prompts
 from kogniterm.agent import compaction
 from kogniterm.agent import messages as told
-from kogniterm.agent.compaction import fitted
+from kogniterm.agent.compaction import fit_messages
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import (
     ActionRequest,
@@ -43,7 +43,7 @@ def rounds(count: int, size: int = 400) -> list[BaseMessage]:
 @given(st.integers(1, 60), st.integers(0, 5000), st.integers(500, 40_000))
 def test_rounds_stay_whole_and_nothing_is_lost(count: int, size: int, window: int) -> None:
     messages = rounds(count, size)
-    older, kept = compaction.split(messages, window)
+    older, kept = compaction.split_history(messages, window)
     assert older + kept == messages
     assert kept
     assert not isinstance(kept[0], ToolMessage)
@@ -52,7 +52,7 @@ def test_rounds_stay_whole_and_nothing_is_lost(count: int, size: int, window: in
 @given(st.integers(5, 60), st.integers(0, 20_000))
 def test_what_is_kept_beside_the_newest_round_fits_its_share(count: int, size: int) -> None:
     history = rounds(count, size)
-    _, kept = compaction.split(history, 8_000)
+    _, kept = compaction.split_history(history, 8_000)
     assert kept[-2:] == history[-2:]
     beside = compaction.estimate_tokens(kept) if len(kept) > 2 else 0
     assert beside <= 8_000 * compaction.KEEP_SHARE
@@ -60,8 +60,8 @@ def test_what_is_kept_beside_the_newest_round_fits_its_share(count: int, size: i
 
 def test_the_users_words_and_the_plan_survive_word_for_word() -> None:
     plan = Plan("Ship", (PlanStep("s1", "Build", status="done", evidence=(Evidence("r7", 0),)),))
-    older, kept = compaction.split(rounds(50), 2_000)
-    history = compaction.compacted(older, kept, "the middle", plan, 2_000)
+    older, kept = compaction.split_history(rounds(50), 2_000)
+    history = compaction.compact_history(older, kept, "the middle", plan, 2_000)
     assert "Never touch the file prod.db." in history[0].text
     assert "s1 [done] Build (r7 exit 0)" in history[0].text
     assert "the middle" in history[0].text
@@ -69,10 +69,10 @@ def test_the_users_words_and_the_plan_survive_word_for_word() -> None:
 
 
 def test_a_second_compaction_keeps_the_first_words_too() -> None:
-    older, kept = compaction.split(rounds(50), 2_000)
-    once = list(compaction.compacted(older, kept, "first", None, 2_000)) + rounds(50)[1:]
-    older, kept = compaction.split(once, 2_000)
-    twice = compaction.compacted(older, kept, "second", None, 2_000)
+    older, kept = compaction.split_history(rounds(50), 2_000)
+    once = list(compaction.compact_history(older, kept, "first", None, 2_000)) + rounds(50)[1:]
+    older, kept = compaction.split_history(once, 2_000)
+    twice = compaction.compact_history(older, kept, "second", None, 2_000)
     assert "Never touch the file prod.db." in twice[0].text
 
 
@@ -116,7 +116,7 @@ def histories(draw: st.DrawFn) -> list[BaseMessage]:
 @settings(max_examples=60)
 @given(histories(), st.integers(3_000, 40_000))
 def test_every_request_fits_and_stays_valid(history: list[BaseMessage], limit: int) -> None:
-    request = fitted(SYSTEM, history, limit)
+    request = fit_messages(SYSTEM, history, limit)
     assert compaction.estimate_tokens(request) <= limit
     assert request[0] == SYSTEM
     asked: list[str] = []
@@ -131,7 +131,7 @@ def test_every_request_fits_and_stays_valid(history: list[BaseMessage], limit: i
 
 def test_what_fits_is_sent_as_it_is() -> None:
     history = [HumanMessage("a"), AIMessage("b")]
-    assert fitted(SYSTEM, history, 3_000) == (SYSTEM, *history)
+    assert fit_messages(SYSTEM, history, 3_000) == (SYSTEM, *history)
 
 
 def test_old_results_give_way_before_the_users_words() -> None:
@@ -140,7 +140,7 @@ def test_old_results_give_way_before_the_users_words() -> None:
         AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1", "type": "tool_call"}]),
         ToolMessage("z" * 50_000, tool_call_id="1"),
     ]
-    request = fitted(SYSTEM, history, 4_000)
+    request = fit_messages(SYSTEM, history, 4_000)
     assert request[1].text == history[0].text
     assert "characters left out" in request[3].text
 
@@ -205,7 +205,7 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
     ]
     for again in range(3):
         kept = ran(10 + again, f"step {again}", 0)
-        history = list(compaction.compacted(history, kept, "summary", None, 16_000))
+        history = list(compaction.compact_history(history, kept, "summary", None, 16_000))
     shown = history[0].text
     assert "Wrote /w/a.py (+1 -1 lines)." in shown
     assert "Which port? -> 8080" in shown
@@ -213,7 +213,7 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
     assert "make test -> exit 2" in shown
     assert "step 1 -> exit 0" in shown
     many = [message for n in range(20, 190) for message in ran(n, f"step {n} {'of' * 20}", 0)]
-    (last, *_) = compaction.compacted([*history, *many], [], "summary", None, 16_000)
+    (last, *_) = compaction.compact_history([*history, *many], [], "summary", None, 16_000)
     assert "export MODE=fast -> exit 0" in last.text
     assert "make test" not in last.text
     assert "older ones are left out" in last.text
@@ -229,8 +229,8 @@ def after(
     *messages: BaseMessage, kept: list[BaseMessage] | None = None, window: int = 16_000
 ) -> str:
     """Return what stands before the kept rounds after two compactions."""
-    once = compaction.compacted([HumanMessage("Go."), *messages], [], "summary", None, window)
-    again = compaction.compacted([*once, AIMessage("On.")], kept or [], "new", None, window)
+    once = compaction.compact_history([HumanMessage("Go."), *messages], [], "summary", None, window)
+    again = compaction.compact_history([*once, AIMessage("On.")], kept or [], "new", None, window)
     return again[0].text
 
 
@@ -273,10 +273,10 @@ def test_open_steps_keep_their_checks() -> None:
 
 def test_an_earlier_summary_survives_a_summariser_that_fails() -> None:
     history: list[BaseMessage] = [HumanMessage("Go."), *ran(1, "make", 2)]
-    history = list(compaction.compacted(history, [], "The port is 8080.", None, 16_000))
+    history = list(compaction.compact_history(history, [], "The port is 8080.", None, 16_000))
     for number in range(3):
         plain = compaction.plain_summary([*history, *ran(number, "make", 2)])
-        history = list(compaction.compacted(history, [], plain, None, 16_000))
+        history = list(compaction.compact_history(history, [], plain, None, 16_000))
     assert history[0].text.count("The port is 8080.") == 1
     shown = compaction.transcript([*history, told.note("(A note.)")], 20_000)
     assert "SUMMARY SO FAR: The port is 8080." in shown
@@ -350,7 +350,7 @@ def test_results_that_the_model_has_not_seen_stay_whole() -> None:
         AIMessage("", tool_calls=calls),
         *(ToolMessage("x" * 9_000, tool_call_id=str(n)) for n in (1, 2)),
     ]
-    _, kept = compaction.split([*rounds(3), *new], 8_000)
+    _, kept = compaction.split_history([*rounds(3), *new], 8_000)
     assert kept == new
 
 

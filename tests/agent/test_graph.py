@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.graph import compiled, think
+from kogniterm.agent.graph import compile_graph, think
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import PLAN_FIRST, tool_message
 from kogniterm.errors import LoopError, ModelReplyError
@@ -95,9 +95,9 @@ class Driver:
 
 
 def test_the_graph_has_exactly_the_four_nodes() -> None:
-    names = set(compiled().get_graph().nodes) - {"__start__", "__end__"}
+    names = set(compile_graph().get_graph().nodes) - {"__start__", "__end__"}
     assert names == {"create_plan", "decide_action", "execute_tool", "final_response"}
-    assert compiled() is compiled()
+    assert compile_graph() is compile_graph()
 
 
 async def test_a_question_costs_one_call(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from kogniterm.agent.messages import command_text, images_of, with_text
-from kogniterm.agent.subagent import Task
+from kogniterm.agent.subagent import DelegatedTask
 from kogniterm.types import CommandResult, Job, Waiting
 from kogniterm.types.command_results import WaitKind
 
@@ -49,6 +49,6 @@ def test_other_words_leave_the_images_of_a_message_where_they_are() -> None:
 
 @pytest.mark.parametrize(("length", "cut"), [(79, False), (80, False), (81, True)])
 def test_the_task_of_a_sub_agent_is_one_short_line(length: int, cut: bool) -> None:
-    short = Task("a\n " + "b" * (length - 2), "read", 1000).short
+    short = DelegatedTask("a\n " + "b" * (length - 2), "read", 1000).short
     assert len(short) == min(length, 80)
     assert short.endswith("…") == cut

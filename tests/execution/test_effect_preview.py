@@ -10,11 +10,11 @@ import pytest
 
 from kogniterm.approval import classify
 from kogniterm.execution.effect_preview import (
+    measure_target,
     on_disk,
     paths_changed,
     plain_paths,
     preview,
-    touched,
 )
 from kogniterm.types import Effect, RiskReport
 from tests.support.ordinary import ordinary
@@ -201,7 +201,7 @@ def test_what_may_not_be_looked_at_is_not_told_as_nothing(
 
 
 def test_a_preview_that_comes_too_late_still_tells_that_there_is_something(work: Path) -> None:
-    found = touched("*.log", work, deadline=0.0)
+    found = measure_target("*.log", work, deadline=0.0)
     assert (found.there, found.files, found.complete) == (True, 1, False)
 
 

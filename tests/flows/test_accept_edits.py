@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.sandbox.planted import protected
+from kogniterm.execution.sandbox.planted import protected_names
 from kogniterm.types import ActionRequest
 from tests.flows.conftest import Flow, MakeFlow, no
 
@@ -72,7 +72,7 @@ async def test_no_name_that_the_sandbox_guards_is_written_unasked(make_flow: Mak
     flow = edits(make_flow, "new.py")
     session = flow.open()
     allowed = []
-    for name in (*protected("guarded"), "new.py"):
+    for name in (*protected_names("guarded"), "new.py"):
         for path in (name, f"sub/{name}", f"{name}/inner"):
             arguments = {"path": str(flow.folder / path)}
             request = ActionRequest("r", "c", "write_file", "edit", "", arguments, "edit")

@@ -10,7 +10,7 @@ from kogniterm.memory import Memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.memory_transfer import export_lines, import_lines
-from kogniterm.memory.preferences import KNOWN, told
+from kogniterm.memory.preferences import KNOWN, preference_text
 from kogniterm.storage.archive_file import read_archive, write_archive
 from tests.memory.conftest import OpenMemory
 
@@ -19,7 +19,7 @@ def test_every_value_has_a_line_and_every_line_a_value(memory: Memory) -> None:
     used = set()
     for name, kind in KNOWN.items():
         for value in kind.choices or (kind.example,):
-            line = told(memory.preferences.set(name, value))
+            line = preference_text(memory.preferences.set(name, value))
             assert line
             assert "\n" not in line
             used.add(f"{name}_{'yes' if value is True else 'no' if value is False else value}")

@@ -22,7 +22,7 @@ from kogniterm.memory.recall import (
     SEARCH_TOKENS,
     STANDING_TOKENS,
     because,
-    cited,
+    cited_facts,
     count_citations,
     recall,
 )
@@ -162,7 +162,7 @@ def test_a_planted_fact_is_data_in_the_block(memory: Memory) -> None:
 def test_citing_counts_only_what_was_shown(memory: Memory) -> None:
     one, two = memory.add("Ana likes tea"), memory.add("Ana likes cake")
     context = recall(memory, "tea")
-    assert cited(f"As you like tea [m{one}] [m{one}] [x] [m]") == [one]
+    assert cited_facts(f"As you like tea [m{one}] [m{one}] [x] [m]") == [one]
     hidden = memory.add("Ana likes pie")
     answer = f"tea [m{one}], pie [m{hidden}], nothing [m999]"
     assert count_citations(memory, answer, context) == [one]

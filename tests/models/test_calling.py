@@ -17,7 +17,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.providers.provider_model import adjusted
+from kogniterm.models.providers.provider_model import adjust_error
 from kogniterm.types import AnswerDelta, ModelEvent, ModelRetried, Reply
 from tests.support.asking import Pauses
 
@@ -43,7 +43,7 @@ async def collect(caller: Caller, *plans: list[Step]) -> list[ModelEvent]:
 
 
 def unavailable(after: float | None = None) -> ModelError:
-    return adjusted(ModelUnavailableError("it is away"), retry_after=after)
+    return adjust_error(ModelUnavailableError("it is away"), retry_after=after)
 
 
 async def test_events_pass_and_the_reply_is_the_last(pauses: Pauses) -> None:
@@ -90,7 +90,7 @@ async def test_backoff_stays_below_the_longest_wait(pauses: Pauses) -> None:
         ModelAuthError("no"),
         ModelReplyError("malformed"),
         ModelTimeoutError("late"),
-        adjusted(ModelQuotaError("spent"), retryable=False),
+        adjust_error(ModelQuotaError("spent"), retryable=False),
     ],
 )
 async def test_what_asking_again_cannot_cure_is_raised_at_once(

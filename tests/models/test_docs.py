@@ -14,7 +14,7 @@ from kogniterm.models import script_file
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
 from kogniterm.models.script_file import read_script
 from kogniterm.models.text_tool_calls import parse
-from kogniterm.storage.strict_yaml import Part
+from kogniterm.storage.strict_yaml import YamlPart
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -32,14 +32,14 @@ def words(name: str) -> set[str]:
         script_file.ReplyCondition,
         script_file.ScriptedCall,
         script_file.ScriptedPlan,
-        script_file.Step,
+        script_file.ScriptStep,
         script_file.StepCheck,
         script_file.TokenCounts,
         command_script.CommandScript,
         command_script.CommandAnswer,
     ],
 )
-def test_every_key_of_a_script_is_documented(part: type[Part]) -> None:
+def test_every_key_of_a_script_is_documented(part: type[YamlPart]) -> None:
     assert set(part.model_fields) <= words("scripted.md")
 
 

@@ -20,7 +20,7 @@ from kogniterm.models import (
     ModelOptions,
     OpenModels,
     default_name,
-    installed,
+    is_installed,
     open_model,
     parse_name,
     preload,
@@ -215,7 +215,7 @@ def test_an_ollama_without_models_says_what_to_do(fake_gemini: FakeGemini) -> No
 
 
 def test_without_a_key_the_embedded_model_is_the_default_when_its_library_is_there() -> None:
-    if installed("local"):
+    if is_installed("local"):
         assert default_name(ModelOptions()) == "local"
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.rate_limits import RATES, WINDOW, Call, Pacing, Rate, free_moment, take_turn
+from kogniterm.models.rate_limits import (
+    RATES,
+    WINDOW,
+    CallRecord,
+    Pacing,
+    Rate,
+    free_moment,
+    take_turn,
+)
 from kogniterm.storage.database import Database
 from kogniterm.types import ModelRetried, Usage
 from tests.models.test_calling import DONE, attempts
@@ -35,15 +43,15 @@ def open_database(location: Path | str, tmp_path: Path) -> Iterator[OpenDatabase
         yield open_one
 
 
-def in_order(rate: Rate, arrivals: list[tuple[float, int]]) -> list[Call]:
-    calls: list[Call] = []
+def in_order(rate: Rate, arrivals: list[tuple[float, int]]) -> list[CallRecord]:
+    calls: list[CallRecord] = []
     for now, tokens in arrivals:
         recent = [call for call in calls if call.moment >= now - WINDOW]
-        calls.append(Call(free_moment(recent, now, rate, tokens), tokens))
+        calls.append(CallRecord(free_moment(recent, now, rate, tokens), tokens))
     return calls
 
 
-def fullest(calls: list[Call]) -> tuple[int, int]:
+def fullest(calls: list[CallRecord]) -> tuple[int, int]:
     """Return the most calls, and the most tokens, of any window that a call begins."""
     windows = [
         [one for one in calls if first.moment <= one.moment < first.moment + WINDOW]
@@ -90,7 +98,7 @@ def test_processes_at_once_share_the_limit_by_database(open_database: OpenDataba
         thread.join()
     rows = databases[0].execute("SELECT moment, tokens FROM provider_calls")
     assert len(rows) == 20
-    assert fullest([Call(*row) for row in rows])[0] == 4
+    assert fullest([CallRecord(*row) for row in rows])[0] == 4
 
 
 def test_a_call_waits_for_its_turn_and_its_retry_takes_another(

@@ -16,7 +16,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from kogniterm.models.calling import ModelOptions
-from kogniterm.models.reply_cache import CachingModel, Kept, ReplyCache, caching
+from kogniterm.models.reply_cache import CachingModel, KeptReply, ReplyCache, caching
 from kogniterm.types import UNUSABLE, ModelEvent, ModelInfo, ModelRequest, Reply, ToolSpec, Usage
 
 INFO = ModelInfo("google_genai:gemini-2.5-flash", "google_genai", 20_000, 1_000)
@@ -24,12 +24,12 @@ ASKED = ModelRequest((SystemMessage("Sum up."), HumanMessage("a, b")), purpose="
 WRITER = """
 import sys
 from pathlib import Path
-from kogniterm.models.reply_cache import Kept, ReplyCache
+from kogniterm.models.reply_cache import KeptReply, ReplyCache
 
 cache = ReplyCache(Path(sys.argv[1]), quota=40_000)
 cache.use(sys.argv[2], str)
 for number in range(100_000):
-    cache.put(f"{number % 50:064}", Kept("words " * 100, number, 1), cache.mark())
+    cache.put(f"{number % 50:064}", KeptReply("words " * 100, number, 1), cache.mark())
     if number == 20:
         print("writing", flush=True)
 """
@@ -171,7 +171,7 @@ async def test_a_hit_of_another_session_belongs_to_both(tmp_path: Path) -> None:
         lambda data: data.replace(b"reply 1", b"reply 9"),
         lambda data: b"\xff" + data[1:],
         lambda data: b"{}",
-        lambda data: Kept("old", 1, 1).as_bytes().replace(b"[1,", b"[0,"),
+        lambda data: KeptReply("old", 1, 1).as_bytes().replace(b"[1,", b"[0,"),
     ],
 )
 async def test_a_damaged_file_is_no_reply(cache: ReplyCache, tmp_path: Path, damage: Any) -> None:
@@ -187,10 +187,10 @@ async def test_a_damaged_file_is_no_reply(cache: ReplyCache, tmp_path: Path, dam
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     cache = session_of(tmp_path, "s1", quota=4_000, max_age=1e12)
     for number in range(3):
-        cache.put(f"k{number}", Kept("x" * 1_000, 1, 1), cache.mark())
+        cache.put(f"k{number}", KeptReply("x" * 1_000, 1, 1), cache.mark())
         os.utime(tmp_path / "replies/s1" / f"k{number}.json", (number, number))
     assert cache.get("k0") is not None
-    cache.put("k3", Kept("x" * 1_000, 1, 1), cache.mark())
+    cache.put("k3", KeptReply("x" * 1_000, 1, 1), cache.mark())
     assert [file.stem for file in files(tmp_path)] == ["k0", "k2", "k3"]
     assert cache.size()[0] == 3
     assert 3_000 < cache.size()[1] <= 4_000
@@ -198,7 +198,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
 
 def test_what_is_too_old_is_neither_used_nor_kept(tmp_path: Path) -> None:
     cache = session_of(tmp_path, "s1", max_age=100.0)
-    cache.put("old", Kept("x", 1, 1), cache.mark())
+    cache.put("old", KeptReply("x", 1, 1), cache.mark())
     (file,) = files(tmp_path)
     moment = file.stat().st_mtime - 101
     os.utime(file, (moment, moment))
@@ -211,14 +211,14 @@ def test_what_is_too_old_is_neither_used_nor_kept(tmp_path: Path) -> None:
 def test_what_was_asked_before_everything_was_deleted_is_not_kept(
     cache: ReplyCache, tmp_path: Path
 ) -> None:
-    cache.put("k0", Kept("x", 1, 1), cache.mark())
+    cache.put("k0", KeptReply("x", 1, 1), cache.mark())
     since = cache.mark()
     assert ReplyCache(tmp_path / "replies").clear() == 1  # as another process does it
-    cache.put("k1", Kept("y", 1, 1), since)
+    cache.put("k1", KeptReply("y", 1, 1), since)
     assert files(tmp_path) == []
     assert ReplyCache(tmp_path / "nothing").clear() == 0
-    cache.put("k1", Kept("y", 1, 1), cache.mark())
-    assert cache.get("k1") == Kept("y", 1, 1)
+    cache.put("k1", KeptReply("y", 1, 1), cache.mark())
+    assert cache.get("k1") == KeptReply("y", 1, 1)
 
 
 def test_killed_writers_leave_whole_replies_within_the_limit(tmp_path: Path) -> None:
@@ -236,11 +236,11 @@ def test_killed_writers_leave_whole_replies_within_the_limit(tmp_path: Path) -> 
         writer.wait()
         writer.stdout.close()
     for file in files(tmp_path):
-        kept = Kept.read(file.read_bytes())
+        kept = KeptReply.read(file.read_bytes())
         assert kept is not None
         assert kept.text == "words " * 100
     cache = session_of(tmp_path, "s3", quota=40_000)
-    cache.put("last", Kept("x", 1, 1), cache.mark())
+    cache.put("last", KeptReply("x", 1, 1), cache.mark())
     assert cache.size()[1] <= 40_000
     assert cache.get("last") is not None
 

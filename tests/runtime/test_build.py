@@ -54,7 +54,7 @@ def test_a_pipe_of_that_name_is_left_alone(tmp_path: Path) -> None:
 def test_without_any_model_the_error_says_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_registry, "installed", lambda provider: False)
+    monkeypatch.setattr(model_registry, "is_installed", lambda provider: False)
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
     with pytest.raises(ModelError, match=r"No model is configured\. .*\.env sets GOOGLE_API"):

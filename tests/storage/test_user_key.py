@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.storage.user_key import exported, read_key, take_over
+from kogniterm.storage.user_key import export_key, read_key, take_over
 
 
 @pytest.mark.parametrize("left", [b"", b"x", b"x" * 31, b"x" * 33])
@@ -21,5 +21,5 @@ def test_a_file_that_holds_no_whole_key_is_replaced(tmp_path: Path, left: bytes)
 
 def test_a_key_moves_to_another_machine(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    take_over(second, f"{exported(first)}\n")
+    take_over(second, f"{export_key(first)}\n")
     assert read_key(second) == read_key(first)

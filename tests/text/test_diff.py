@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kogniterm.text.file_text import NO_NEWLINE, WINDOWS_ENDS, changed, unified
+from kogniterm.text.file_text import NO_NEWLINE, WINDOWS_ENDS, count_changes, unified_diff
 from kogniterm.text.visible import is_invisible, unrender
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
@@ -75,7 +75,7 @@ def check_diffs(seed: int, count: int) -> None:
     for _pair in range(count):
         old = _content(chance)
         new = _changed_content(chance, old) if chance.random() < 0.8 else _content(chance)
-        diff = unified("f", old, new)
+        diff = unified_diff("f", old, new)
         assert applied(diff, old) == new, (old, new)
         assert (diff == "") == (old == new)
         hidden = [char for char in diff if is_invisible(char) and char != "\t"]
@@ -103,12 +103,15 @@ def test_the_diff_and_the_old_bytes_give_the_new_ones(seed: int) -> None:
     ],
 )
 def test_every_change_is_seen(old: str | None, new: str, lines: list[str]) -> None:
-    found = unified("f", old, new).split("\n")
+    found = unified_diff("f", old, new).split("\n")
     assert [line for line in found[2:] if not line.startswith("@@")] == lines
     removed = sum(line.startswith("-") for line in lines)
-    assert changed("\n".join(found)) == (sum(line.startswith("+") for line in lines), removed)
+    assert count_changes("\n".join(found)) == (sum(line.startswith("+") for line in lines), removed)
 
 
 def test_a_file_that_is_not_there_and_its_name_are_told() -> None:
-    assert unified("a\n+++ b", None, "x\n").split("\n")[:2] == ["--- /dev/null", "+++ a\\u{A}+++ b"]
-    assert unified("f", b"x", None).split("\n")[:2] == ["--- f", "+++ /dev/null"]
+    assert unified_diff("a\n+++ b", None, "x\n").split("\n")[:2] == [
+        "--- /dev/null",
+        "+++ a\\u{A}+++ b",
+    ]
+    assert unified_diff("f", b"x", None).split("\n")[:2] == ["--- f", "+++ /dev/null"]

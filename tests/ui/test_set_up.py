@@ -151,7 +151,7 @@ async def test_ollama_is_offered_where_it_answers(
     assert user.about("Ollama") == "not running"
     asked = []
     monkeypatch.setattr(
-        "kogniterm.models.providers.langchain.pulled", lambda url: asked.append(url) or ["m"]
+        "kogniterm.models.providers.langchain.list_pulled", lambda url: asked.append(url) or ["m"]
     )
     user = User("Ollama", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard, OLLAMA_HOST="").choose()

@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN, artifact_of, is_input
-from kogniterm.agent.plan.judge import Judgement
+from kogniterm.agent.plan.judge import StepJudgement
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
     close_step,
@@ -38,7 +38,7 @@ from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 from kogniterm.types.command_results import ALWAYS_SUCCEEDS
 
-Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
+Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[StepJudgement | None]]
 """Judge a step by its outputs alone; None without a judge."""
 
 STEPS_OPEN = "final_response.steps_open"
@@ -234,7 +234,7 @@ def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple
 
 
 def open_steps_text(steps: Sequence[str]) -> str:
-    """Return what the model is told of an answer before its `steps` are closed."""
+    """Return the message about an answer before its `steps` are closed."""
     return prompts.text(STEPS_OPEN, steps=", ".join(steps))
 
 

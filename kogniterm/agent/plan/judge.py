@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import CHARS_PER_TOKEN, fitted
+from kogniterm.agent.compaction import CHARS_PER_TOKEN, fit_messages
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.model_asking import ask
@@ -53,7 +53,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class Judgement(NamedTuple):
+class StepJudgement(NamedTuple):
     """A finding in one sentence, and the words of an output that it rests on."""
 
     verdict: Word
@@ -97,7 +97,7 @@ class Judge:
 
     async def __call__(
         self, plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]
-    ) -> Judgement | None:
+    ) -> StepJudgement | None:
         """Return the judgement; None when there is none, or none that can be used."""
         case = JudgedCase(step, outputs_of(plan, step, messages))
         reply = _known(messages, case.digest)
@@ -117,7 +117,7 @@ class Judge:
         try:
             space = context.window.room(context.model.info, ())
             text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
-            asked = fitted(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
+            asked = fit_messages(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
             request = ModelRequest(asked, purpose="judge", schema=SCHEMA)
             async for event in ask(context.model, request, write):
                 # Its words are not the answer: nothing of them is shown as they come.
@@ -193,7 +193,7 @@ def _question(step: PlanStep) -> str:
     return "\n".join(lines)
 
 
-def read(reply: str, case: JudgedCase) -> Judgement | None:
+def read(reply: str, case: JudgedCase) -> StepJudgement | None:
     """Return the judgement in `reply`; None when it is not of the form that was asked for.
 
     A quote that stands in no output turns every word into "cannot tell", and so does "met"
@@ -208,11 +208,11 @@ def read(reply: str, case: JudgedCase) -> Judgement | None:
         " ".join(str(data.get("reason") or "").split()).rstrip(".: "), MAX_REASON
     )
     quote = " ".join(str(data.get("quote") or "").split())
-    found = Judgement(verdict, reason or verdict, quote)
+    found = StepJudgement(verdict, reason or verdict, quote)
     if quote and not stands(quote, case.outputs):
-        return Judgement("cannot tell", "the quote is not in any output")
+        return StepJudgement("cannot tell", "the quote is not in any output")
     if verdict == "met" and not quote:
-        return Judgement("cannot tell", "no output was quoted that shows it")
+        return StepJudgement("cannot tell", "no output was quoted that shows it")
     return found if verdict != "cannot tell" else found._replace(quote="")
 
 

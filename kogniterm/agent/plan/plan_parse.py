@@ -87,7 +87,7 @@ def parse_plan(
         problems.append(Phrase("a plan is in progress; state in reason why it changes"))
     changed = under_way if under_way is not None and reason else None
     kept = _finished(changed, raw_steps) if changed is not None else ()
-    reader = _Reader(problems, kept, changed, inside, agents, check_problem)
+    reader = _PlanReader(problems, kept, changed, inside, agents, check_problem)
     steps = reader.steps(raw_steps[:MAX_STEPS])
     problems += tool_problems(steps, tools, agents)
     if not steps and not problems:
@@ -105,7 +105,7 @@ def _refused(problems: Sequence[Phrase]) -> ToolError:
 
 
 def _finished(plan: Plan, raw_steps: Sequence[Any]) -> tuple[PlanStep, ...]:
-    """Return what a changed plan keeps: steps that are done, and done parts of those now gone."""
+    """Return the steps that a changed plan keeps: those done, and done parts of those now gone."""
     given = {str(raw.get("id")) for raw in raw_steps if isinstance(raw, Mapping)}
     kept: list[PlanStep] = []
     for step in plan.steps:
@@ -152,7 +152,7 @@ def tool_problems(
     ]  # fmt: skip
 
 
-def misplaced(steps: Sequence[PlanStep]) -> list[Phrase]:
+def reference_problems(steps: Sequence[PlanStep]) -> list[Phrase]:
     """Return the problems with the references between `steps` in this order."""
     problems: list[Phrase] = []
     known: list[str] = []
@@ -166,7 +166,7 @@ def misplaced(steps: Sequence[PlanStep]) -> list[Phrase]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _PlanReader:
     """Reads the steps of a plan one after the other; `known` are the ids read so far.
 
     `kept` stay from the plan that is `changed`, with their evidence.

@@ -48,7 +48,7 @@ def ids(plan: Plan) -> tuple[str, ...]:
     return tuple(step.id for step in plan.walk())
 
 
-def numbered(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
+def number_steps(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
     """Yield every step with its number, as in 1, 2, 2.1."""
     for number, step in enumerate(plan.steps, 1):
         yield str(number), step

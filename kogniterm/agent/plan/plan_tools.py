@@ -116,7 +116,7 @@ END_TURN = ToolSpec(
 """Ends a turn with a statement of its outcome, beside the text that answers."""
 
 
-def stated(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+def read_end_statement(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
     """Return the statement with which the last reply ended the turn; empty if there is none."""
     last = messages[-1] if messages else None
     if not isinstance(last, ToolMessage) or last.name != END_TURN.name or last.status != "success":
@@ -138,7 +138,7 @@ def nothing_known(name: str) -> None:
     del name
 
 
-def accepted(
+def accepted_plan_text(
     plan: Plan, messages: Sequence[BaseMessage] = (), lookup: Lookup = nothing_known
 ) -> str:
     """Return the observation of a plan that is worked on from now on."""
@@ -223,7 +223,7 @@ def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage], lookup: 
 def fresh_evidence(
     plan: Plan, messages: Sequence[BaseMessage], step: PlanStep
 ) -> tuple[Evidence, ToolMessage] | None:
-    """Return what a command or tool left as proof of `step` since the last one was closed.
+    """Return the outputs that are evidence of `step` since the last one was closed.
 
     The second part is its message. What already proves another step proves nothing more:
     otherwise one command could close a whole plan. Sub-agents that worked side by side prove the

@@ -17,14 +17,14 @@ from kogniterm.approval.analysis.command_options import Rules, rules_for
 from kogniterm.approval.analysis.expansion import (
     Scope,
     any_of,
-    assigned,
     assigned_names,
+    assigned_value,
     element,
     expand,
     expand_single,
-    matched,
+    matched_name,
     only_numbers,
-    said,
+    printed_text,
     variable,
 )
 from kogniterm.approval.analysis.paths_and_variables import (
@@ -73,7 +73,7 @@ from kogniterm.approval.programs.builtins import (
     assigns,
     calculates,
     calculates_printed,
-    declared,
+    judge_declaration,
     sets,
 )
 from kogniterm.approval.programs.script_files import run_file, watch
@@ -220,7 +220,7 @@ class Analyser:
             inner.upstream, inner.fed = upstream, scope.fed or index > 0
             inner.items = items
             before = len(self._findings.argvs)
-            self._said = said(node.parts[index - 1], scope) if index else None
+            self._said = printed_text(node.parts[index - 1], scope) if index else None
             self.node(part, inner, piped=index > 0)
             self._said = None
             started = self._findings.argvs[before:]
@@ -251,7 +251,9 @@ class Analyser:
             call = self._call("loop", (), inner)
             sets(call, node.variable)
             call.read_later(values)
-            gives(call, node.variable, matched(values[0]) if len(values) == 1 else any_of(values))
+            gives(
+                call, node.variable, matched_name(values[0]) if len(values) == 1 else any_of(values)
+            )
         if node.head is not None:
             self.node(node.head, inner, piped=piped)
         self.node(node.body, inner, piped=piped)
@@ -371,8 +373,8 @@ class Analyser:
             for word in assignment.values:
                 self._inside(word, scope)
                 values.append(element(expand_single(word, scope)))
-            value = assigned(assignment, values, scope)
-            surely = not declaring or declared(
+            value = assigned_value(assignment, values, scope)
+            surely = not declaring or judge_declaration(
                 call, assignment, value, in_function=any(self._active)
             )
             if assignment.array or assignment.adds:
@@ -416,7 +418,7 @@ class Analyser:
             self._inside(redirect.target, scope)
             target = expand_single(redirect.target, scope)
             if redirect.op == "<" and len(target.inner) == 1:
-                stdin = said(target.inner[0].node, scope)
+                stdin = printed_text(target.inner[0].node, scope)
             if name in SHELLS:
                 comes_from_network(self._call(name, (), scope), target)
             copies = redirect.op in {">&", "<&"} and re.fullmatch(r"(\d+)-?|-", target.value)

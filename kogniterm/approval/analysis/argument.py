@@ -71,5 +71,5 @@ class ShellValues(NamedTuple):
     evaluating: frozenset[str] = frozenset()
 
     def both(self, other: ShellValues) -> ShellValues:
-        """Return what holds in either of two shells."""
+        """Return the argument that is true of either of two shells."""
         return ShellValues(self.literal & other.literal, self.evaluating | other.evaluating)

@@ -44,7 +44,7 @@ class Rules(NamedTuple):
         return not HARMLESS.issuperset(self.options.values())
 
     def action(self, name: str) -> str:
-        """Return what the option `name` does; of a program that only reads, others are asked."""
+        """Return the action of the option `name`; unknown ones of a program that only reads ask."""
         default = "ask" if self.base in READING and name not in _COMMON else ""
         default = "" if name.isdigit() or name == HOLE else self.options.get(ANY_OTHER, default)
         return self.options.get(name, default).rstrip("=")
@@ -58,7 +58,7 @@ class Rules(NamedTuple):
 NO_RULES = Rules("")
 
 
-class Option(NamedTuple):
+class CommandOption(NamedTuple):
     """One option as given: its name without dashes, and its value if it has one."""
 
     name: str
@@ -68,7 +68,7 @@ class Option(NamedTuple):
 class Parsed(NamedTuple):
     """The options and operands of a call; `unclear` holds what may be either."""
 
-    options: tuple[Option, ...]
+    options: tuple[CommandOption, ...]
     operands: tuple[Argument, ...]
     unclear: tuple[Argument, ...]
     rules: Rules
@@ -110,7 +110,7 @@ def parse_options(
 
     `single` means long options have one dash and do not cluster (find, java, terraform).
     """
-    options: list[Option] = []
+    options: list[CommandOption] = []
     operands: list[Argument] = []
     unclear: list[Argument] = []
     rest = list(args)
@@ -137,14 +137,14 @@ def parse_options(
     return Parsed(tuple(options), tuple(operands), tuple(unclear), rules)
 
 
-def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
+def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[CommandOption]:
     given, equals, value = arg.value.lstrip("-").partition("=")
     name = given if given in rules.options else _completed(given, rules)
     if equals:
-        return [Option(name, _tail(arg, value))]
+        return [CommandOption(name, _tail(arg, value))]
     if rules.takes_value(name) and _value_follows(rest):
-        return [Option(name, rest.pop(0))]
-    return [Option(name)]
+        return [CommandOption(name, rest.pop(0))]
+    return [CommandOption(name)]
 
 
 def _value_follows(rest: list[Argument]) -> bool:
@@ -163,22 +163,22 @@ def _completed(given: str, rules: Rules) -> str:
     return next((one for one in candidates if rules.options[one] not in {"value", "plain"}), given)
 
 
-def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
+def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[CommandOption]:
     text = arg.value[1:]
     for index, letter in enumerate(text):
         if letter == HOLE and not arg.number:
-            yield Option(HOLE)
+            yield CommandOption(HOLE)
             return
         if not rules.takes_value(letter):
-            yield Option(letter)
+            yield CommandOption(letter)
             continue
         attached = text[index + 1 :]
         if attached:
-            yield Option(letter, _tail(arg, attached))
+            yield CommandOption(letter, _tail(arg, attached))
         elif _value_follows(rest):
-            yield Option(letter, rest.pop(0))
+            yield CommandOption(letter, rest.pop(0))
         else:
-            yield Option(letter)
+            yield CommandOption(letter)
         return
 
 

@@ -210,7 +210,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
     return Argument(text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text)
 
 
-def said(part: Node, scope: Scope) -> str | None:
+def printed_text(part: Node, scope: Scope) -> str | None:
     """Return the output of an echo or printf, or a cat of a heredoc, if it is known."""
     if not isinstance(part, Simple) or not part.words:
         return None
@@ -241,7 +241,7 @@ def _printed(node: Node, scope: Scope) -> str | None:
         return scope.cwd
     if node.redirects and node.words[0].raw != "cat":
         return None
-    spoken = said(node, scope)
+    spoken = printed_text(node, scope)
     # A format may put its arguments anywhere, and some characters would split or match.
     formats = re.findall("%.", " ".join(word.raw for word in node.words))
     if spoken is None or formats not in ([], ["%s"]):
@@ -441,7 +441,7 @@ def spoken_of(node: Node) -> list[str]:
     return [word.raw.strip("'\"") for word in (*node.words[1:], *given) if word is not None]
 
 
-def matched(pattern: Argument) -> Argument:
+def matched_name(pattern: Argument) -> Argument:
     """Return a name that a pattern has matched: it stands for a file even where it is quoted.
 
     A name with a known end is seldom an option.
@@ -467,7 +467,7 @@ def any_of(values: Sequence[Argument]) -> Argument:
     return joined._replace(glob=False, tainted=tainted, number=False)
 
 
-def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
+def assigned_value(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
     """Return the value of a variable after `name=value`, `name+=value` or `name=(…)`."""
     if not values and not assignment.array and not assignment.adds:
         return Argument("")

@@ -65,7 +65,7 @@ class Footprint(NamedTuple):
 def footprint(
     request: ActionRequest, report: RiskReport, *, declared: bool = False
 ) -> Footprint | None:
-    """Return what an action reads and changes, or None where that is not known for certain.
+    """Return the paths that an action reads and changes, or None where they are not certain.
 
     `declared` is whether the user's rules say that the command does not mind others beside it: then
     its own changes do not count, and it may read anything.
@@ -77,7 +77,7 @@ def footprint(
     if request.effect not in ("command", "read", "edit"):
         return None
     if request.effect != "command":
-        return _named(report)
+        return _named_paths(report)
     if not leaves_shell(request.command):
         return None
     if declared:
@@ -100,7 +100,7 @@ def _of_command(report: RiskReport) -> Footprint | None:
     if not safe or not names <= _NAMED | _ANYWHERE:
         return None
     vague = bool(names & _ANYWHERE) or _has_pattern(parse(report.command))
-    found = _named(report, anywhere=vague)
+    found = _named_paths(report, anywhere=vague)
     if found is not None and found.writes:
         exact = names <= _NAMED and all(map(_names_all, report.programs))
         return found if exact and not any(_PATTERN & set(name) for name in found.writes) else None
@@ -115,7 +115,7 @@ def _names_all(argv: tuple[str, ...]) -> bool:
     return all(word == "--" or allowed.fullmatch(word) for word in argv[1:] if word[:1] == "-")
 
 
-def _named(report: RiskReport, *, anywhere: bool = False) -> Footprint | None:
+def _named_paths(report: RiskReport, *, anywhere: bool = False) -> Footprint | None:
     """Return the files that a report names; None when it names anything else."""
     reads, writes = set(report.deciding) if not anywhere else set(), set()
     for effect in report.effects:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Assignment, Literal, Loop, Opaque, Simple, Unknown, Word
-from kogniterm.approval.policy.rules import called
+from kogniterm.approval.policy.rules import program_name
 from kogniterm.types import RiskReport
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,7 +47,7 @@ def names_variables(command: str, wanted: Collection[str]) -> frozenset[str] | N
     parts = tuple(_parts(parse(command)))
     if any(isinstance(one, Opaque) or (isinstance(one, Unknown) and one.opaque) for one in parts):
         return None
-    return _named(parts, wanted)
+    return _secrets_named(parts, wanted)
 
 
 def secret_use(report: RiskReport, wanted: Collection[str]) -> SecretUse:
@@ -61,16 +61,18 @@ def secret_use(report: RiskReport, wanted: Collection[str]) -> SecretUse:
         mentioned = tuple(sorted(name for name in wanted if name in report.command))
         return SecretUse() if found is not None else SecretUse(mentioned, unread=True)
     parts = tuple(_parts(parse(report.command)))
-    givers = [one for one in parts if isinstance(one, Simple) and _named(_parts(one), found)]
-    first = [called(one.words[0].raw) if one.words else "" for one in givers]
+    givers = [
+        one for one in parts if isinstance(one, Simple) and _secrets_named(_parts(one), found)
+    ]
+    first = [program_name(one.words[0].raw) if one.words else "" for one in givers]
     inside = {id(part) for one in givers for part in _parts(one)}
-    direct = all(name and name not in _BUILTINS for name in first) and not _named(
+    direct = all(name and name not in _BUILTINS for name in first) and not _secrets_named(
         [one for one in parts if id(one) not in inside], found
     )
     # A file with secrets; a variable is shown as `$NAME`.
     reads_secrets = any(one.kind == "secret" and one.target[:1] != "$" for one in report.effects)
     started = dict.fromkeys(
-        called(argv[0])
+        program_name(argv[0])
         for argv in report.programs
         if argv and argv[0] not in _BUILTINS and not argv[0].endswith("=…")
         if not (direct and _only_filters(argv, first) and not reads_secrets)
@@ -90,7 +92,7 @@ def _parts(value: object) -> Iterator[object]:
             yield from _parts(getattr(value, one.name))
 
 
-def _named(parts: Iterable[object], wanted: Collection[str]) -> frozenset[str]:
+def _secrets_named(parts: Iterable[object], wanted: Collection[str]) -> frozenset[str]:
     said = {name for one in parts for text in _texts(one) for name in _IDENTIFIER.findall(text)}
     return frozenset(said.intersection(wanted))
 
@@ -108,6 +110,6 @@ def _texts(part: object) -> tuple[str, ...]:
 
 def _only_filters(argv: tuple[str, ...], first: Collection[str]) -> bool:
     name, *words = argv
-    return called(name) in _FILTERS and called(name) not in first and not any(
+    return program_name(name) in _FILTERS and program_name(name) not in first and not any(
         sign in word for word in words for sign in "/…"
     )  # fmt: skip

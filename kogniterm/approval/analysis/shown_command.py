@@ -91,7 +91,7 @@ def _names_option(word: str, value: str) -> bool:
 
 
 def _acts(report: RiskReport, value: str = "", other: str = "") -> object:
-    """Return what a command does, with `other` for `value` where it is only an argument."""
+    """Return the acts of a command, with `other` for `value` where it is only an argument."""
 
     def arguments(words: Sequence[str]) -> tuple[str, ...]:
         rest = words[1:] if not value else [word.replace(value, other) for word in words[1:]]

@@ -65,7 +65,7 @@ class UnreadError(Exception):
         super().__init__(str(self.why))
 
 
-class _Parts:
+class _WordReader:
     """A simple command as far as it is read; `rest` stands behind a heredoc's delimiter."""
 
     def __init__(self) -> None:
@@ -315,7 +315,7 @@ class _Builder:
         return reader(self, node, depth + 1)
 
     def _command(self, node: TreeNode, depth: int) -> Node:
-        parts = _Parts()
+        parts = _WordReader()
         self.bounded(node)
         end = node.start_byte
         for child in self.accounted(node.children, end, node.end_byte):
@@ -334,7 +334,7 @@ class _Builder:
 
     def _declaration(self, node: TreeNode, depth: int) -> Node:
         """Build export, declare, local…, unset, whose assignments are among the words."""
-        parts = _Parts()
+        parts = _WordReader()
         for child in self.accounted(node.children, node.start_byte):
             if child.type == "variable_assignment":
                 parts.assignments.append(self.assignment(child, depth))
@@ -353,7 +353,7 @@ class _Builder:
 
     def _redirected(self, node: TreeNode, depth: int) -> Node:
         body: Node | None = None
-        parts = _Parts()
+        parts = _WordReader()
         for child in self.accounted(node.children, node.start_byte):
             if child.type.endswith("redirect"):
                 self.redirect(child, parts, depth)
@@ -400,7 +400,7 @@ class _Builder:
             return Assignment(label, words, array=True, computes=computes, adds=adds)
         return Assignment(label, (self.word(value, depth),), element, computes, adds)
 
-    def redirect(self, node: TreeNode, parts: _Parts, depth: int) -> None:
+    def redirect(self, node: TreeNode, parts: _WordReader, depth: int) -> None:
         """Add the redirection to `parts`, and the words and statements that it holds."""
         if _INTO_VARIABLE.search(self.text[max(0, node.start_byte - 200) : node.start_byte]):
             raise UnreadError("a redirection that sets a variable")
@@ -426,7 +426,7 @@ class _Builder:
         parts.words.extend(targets[1:])
         parts.redirects.append(Redirect(op, targets[0] if targets else None))
 
-    def _heredoc(self, node: TreeNode, parts: _Parts, depth: int) -> Redirect:
+    def _heredoc(self, node: TreeNode, parts: _WordReader, depth: int) -> Redirect:
         """Read a heredoc, with what stands behind it on its first line."""
         pieces = {child.type: child for child in node.children}
         op, join = "<<-" if "<<-" in pieces else "<<", ""
@@ -535,7 +535,7 @@ class _Builder:
                 raise UnreadError("an unsupported form of substitution")
             # It reads a file as cat would.
             cat = Word("cat", (Literal("cat", quoted=False),))
-            parts = _Parts()
+            parts = _WordReader()
             self.redirect(children[0], parts, depth)
             return Simple((), (cat,), tuple(parts.redirects))
         return self.sequence(children, start.end_byte, last.start_byte, depth + 1)

@@ -28,7 +28,13 @@ from kogniterm.approval.analysis.paths_and_variables import (
     within,
 )
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, NAMES_A_FILE
-from kogniterm.approval.policy.rules import MOVES, called, only_reads, paired, uncovered
+from kogniterm.approval.policy.rules import (
+    MOVES,
+    find_uncovered,
+    only_reads,
+    program_name,
+    programs_with_parts,
+)
 from kogniterm.approval.policy.run_forms import run_form
 from kogniterm.text.visible import render
 from kogniterm.types import (
@@ -148,7 +154,7 @@ class Lease:
             return begins and (more or len(argv) == len(words))
 
         wider = (_wider(one) for one in report.effects if not self._is_tame(one))
-        if other := uncovered(report, is_named, below=self.folder) or next(wider, None):
+        if other := find_uncovered(report, is_named, below=self.folder) or next(wider, None):
             return other
         from kogniterm.approval.analysis.analyser import classify
 
@@ -174,7 +180,7 @@ class Lease:
             if not known or asking(report) != granted:
                 command = {"command": self.report.command}
                 return Phrase("it covers only the exact command {command}", command)
-            other = uncovered(
+            other = find_uncovered(
                 report, lambda argv, _: argv in granted, below=self._root if self.anywhere else None
             )
             if other is not None:
@@ -219,7 +225,7 @@ class Lease:
             reads = files and only_reads(argv, part)
             return reads or self._covers_program(argv, part.folder or here)
 
-        return uncovered(
+        return find_uncovered(
             report, covers, files=files, fed=True, below=self._root if self.anywhere else None
         )
 
@@ -309,7 +315,7 @@ def may_be_named(pattern: str) -> bool:
         return False
     if not words or any(_ODD_WORD.search(word) for word in words):
         return False
-    program = called(words[0])
+    program = program_name(words[0])
     if not is_never_leased(program) and program != "rm":
         return True
     rules = rules_for(program)
@@ -371,7 +377,7 @@ def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> 
 
 def _names_script(argv: tuple[str, ...]) -> bool:
     """Return whether a call runs a file by its name, which is another one in other folders."""
-    rules = rules_for(called(argv[0]))
+    rules = rules_for(program_name(argv[0]))
     runs = rules is not None and rules.base in ("shell", "interpreter")
     return "/" in argv[0] or (runs and not "".join(argv[1:2]).startswith("-"))
 
@@ -446,7 +452,7 @@ def explain(
 
 def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
     """Return the programs of a command that do more than read."""
-    return tuple(argv for argv, part in paired(report) if not only_reads(argv, part))
+    return tuple(argv for argv, part in programs_with_parts(report) if not only_reads(argv, part))
 
 
 def at_or_below(target: str, granted: str) -> bool:
@@ -457,7 +463,7 @@ def at_or_below(target: str, granted: str) -> bool:
     return bool(granted) and "?" not in granted and not odd and within(target, granted)
 
 
-def _same_form(form: Form, granted: Form) -> bool:
+def _same_form(form: LeaseForm, granted: LeaseForm) -> bool:
     """Return whether two calls have the same options and operands that differ as allowed."""
     if form.key != granted.key or len(form.options) != len(granted.options):
         return False
@@ -614,7 +620,7 @@ _NEVER = names("""
 that delete what cannot be brought back."""
 
 
-class Form(NamedTuple):
+class LeaseForm(NamedTuple):
     """A call by its listed form: which row of the table, what varies, options and operands."""
 
     key: str
@@ -641,11 +647,11 @@ def is_never_leased(program: str) -> bool:
     return bool(kinds & _NEVER_BASES) or program in _NEVER
 
 
-def form_of(argv: tuple[str, ...]) -> Form | None:
+def form_of(argv: tuple[str, ...]) -> LeaseForm | None:
     """Return the listed form of a call; None when it is not listed or has an unlisted option."""
     if not argv or any("…" in word for word in argv):
         return None
-    words = [called(argv[0]), *argv[1:]]
+    words = [program_name(argv[0]), *argv[1:]]
     if ":" in words[0] or is_never_leased(words[0]):
         return None
     depth = next((n for n in (3, 2, 1) if ":".join(words[:n]) in rule_table("lease_forms")), 0)
@@ -661,4 +667,4 @@ def form_of(argv: tuple[str, ...]) -> Form | None:
         return None
     options = tuple((o.name, o.value.value if o.value else None) for o in parsed.options)
     operands = tuple(operand.value for operand in parsed.operands)
-    return Form(key, rules.base, options, operands, rules)
+    return LeaseForm(key, rules.base, options, operands, rules)

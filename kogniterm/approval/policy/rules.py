@@ -110,15 +110,15 @@ class Rule:
         if by_path and is_command and not (self._names_programs or plain):
             return Phrase("it covers only reading and changing files")
         free = self.arguments is None or bool(self.arguments.fullmatch(_ANY_TEXT))
-        moves = all(self._allows(*one) for one in paired(report) if one[0][0] in MOVES)
-        return uncovered(
+        moves = all(self._allows(*one) for one in programs_with_parts(report) if one[0][0] in MOVES)
+        return find_uncovered(
             report, self._allows if self._names_programs else None, fed=free,
             files=by_path or not is_command, below="/" if moves else None,
         )  # fmt: skip
 
     def _allows(self, argv: tuple[str, ...], _part: Part) -> bool:
         texts = (" ".join(argv[1:]).replace(_HOLE, text) for text in ("", _ANY_TEXT))
-        named = not self.programs or called(argv[0]) in self.programs
+        named = not self.programs or program_name(argv[0]) in self.programs
         return named and (self.arguments is None or all(map(self.arguments.fullmatch, texts)))
 
     def _names(self, argv: tuple[str, ...]) -> bool:
@@ -136,7 +136,7 @@ class Rule:
             return False
         everything = " ".join((report.command, *map(" ".join, report.programs)))
         names = "|".join(map(re.escape, self.programs)) or r"\S+"
-        for argv, part in paired(report):
+        for argv, part in programs_with_parts(report):
             text = everything if part.fed else " ".join(argv)
             verbs = [form[0] for form in _forms(argv) if form]
             unknown = any(re.search(rf"[{_HOLE}*?\[]", verb) for verb in verbs)
@@ -182,7 +182,7 @@ class RuleSet:
         return next((rule for rule in self.about(tool) if rule.denies_tool), None)
 
 
-def called(program: str) -> str:
+def program_name(program: str) -> str:
     """Return the name of `program`: bare where it is the system's, a path for any other file.
 
     A rule that allows a program by its name means the one on the PATH.
@@ -374,7 +374,7 @@ _HARMLESS = re.compile(
 _SEEN_THROUGH = ("safe_readonly", "workspace_write")
 
 
-def uncovered(
+def find_uncovered(
     report: RiskReport, covers: Covers | None, *, files: bool = False, fed: bool = False,
     below: str | None = None,
 ) -> Phrase | None:  # fmt: skip
@@ -389,8 +389,8 @@ def uncovered(
     beside = [one for one in report.beside if one.template not in known]
     if beside and (covers is not None or beside[0].template == REDIRECTS):
         return Phrase("it does not cover this: {reason}", {"reason": beside[0]})
-    own = [one for one in paired(report) if covers is None or covers(*one)]
-    for argv, part in paired(report):
+    own = [one for one in programs_with_parts(report) if covers is None or covers(*one)]
+    for argv, part in programs_with_parts(report):
         values = {"program": " ".join(argv[:3])}
         if part.folder and not (below and within(part.folder, below)):
             return Phrase("it does not cover other folders ({program})", values)
@@ -403,7 +403,7 @@ def uncovered(
     return None if own or covers is None else Phrase("it covers no program of this command")
 
 
-def paired(report: RiskReport) -> list[tuple[tuple[str, ...], Part]]:
+def programs_with_parts(report: RiskReport) -> list[tuple[tuple[str, ...], Part]]:
     """Return the programs of a command with what is known of each; unknown is the worst."""
     unknown = [Part()] * (len(report.programs) - len(report.parts))
     return list(zip(report.programs, (*report.parts, *unknown), strict=True))
@@ -414,7 +414,7 @@ def only_reads(argv: tuple[str, ...], part: Part) -> bool:
 
     The programs that it starts, and those in a folder that it enters, are judged by themselves.
     """
-    name, words = called(argv[0]), " ".join(argv[1:])
+    name, words = program_name(argv[0]), " ".join(argv[1:])
     sets = name in BUILTINS_WITH_STATE or (name == "printf" and words.startswith("-v"))
     reads = part.label == "safe_readonly" and not sets
     return reads or bool(_HARMLESS.fullmatch(f"{name} {words}"))

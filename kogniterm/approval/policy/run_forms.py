@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import parse_options, rule_table
-from kogniterm.approval.policy.rules import called
+from kogniterm.approval.policy.rules import program_name
 
 _DEPTH = 4
 """The words of the longest name in the table."""
@@ -41,7 +41,7 @@ def run_form(argv: tuple[str, ...]) -> RunForm | None:
     """Return the listed form of a call; None for one that is not listed, or has another option."""
     if not argv or any("…" in word for word in argv):
         return None
-    words, table = (called(argv[0]), *argv[1:]), rule_table("run_forms")
+    words, table = (program_name(argv[0]), *argv[1:]), rule_table("run_forms")
     depth = next((n for n in range(_DEPTH, 0, -1) if ":".join(words[:n]) in table), 0)
     if not depth or any(":" in word or not word for word in words[:depth]):
         return None

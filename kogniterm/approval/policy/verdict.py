@@ -130,7 +130,7 @@ def judge(
 def _matching(
     report: RiskReport, rules: RuleSet, tool: str, mode: ApprovalMode, trace: _Trace
 ) -> list[tuple[Choice, Phrase]]:
-    """Return what the rules about a command decide, each with its reason."""
+    """Return the decisions of the rules about a command, each with its reason."""
     matching: list[tuple[Choice, Phrase]] = []
     for rule in rules.rules:
         decision, text = rule.decision, rule.text

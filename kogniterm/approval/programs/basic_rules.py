@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kogniterm.approval.analysis.argument import TAINTED, Argument
-from kogniterm.approval.analysis.command_options import ANY_OTHER, READING, Option, Parsed
+from kogniterm.approval.analysis.command_options import ANY_OTHER, READING, CommandOption, Parsed
 from kogniterm.approval.analysis.expansion import evaluates, only_numbers
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -106,7 +106,7 @@ def ask_unclear(call: Call) -> None:
     call.ask("Some arguments of {program} may be taken as options; write them as ./name.")
 
 
-def _apply(call: Call, action: str, option: Option) -> None:
+def _apply(call: Call, action: str, option: CommandOption) -> None:
     name = f"--{option.name}" if len(option.name) > 1 else f"-{option.name}"
     value = option.value
     if action == "write":

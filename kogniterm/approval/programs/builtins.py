@@ -81,7 +81,9 @@ DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Builtins that take assignments among their words."""
 
 
-def declared(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> bool:
+def judge_declaration(
+    call: Call, assignment: Assignment, value: Argument, *, in_function: bool
+) -> bool:
     """Judge an assignment of a declaration, and return whether it is surely made.
 
     The text in brackets that an array gets runs like a command. Some options make no assignment.

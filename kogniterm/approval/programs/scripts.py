@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.expansion import programs_in, said
+from kogniterm.approval.analysis.expansion import printed_text, programs_in
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear, pattern
@@ -256,7 +256,7 @@ def comes_from_network(call: Call, *texts: Argument) -> None:
     if any(text.inner for text in texts) and call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
     for substitution in (item for text in texts for item in text.inner):
-        spoken = said(substitution.node, call.scope)
+        spoken = printed_text(substitution.node, call.scope)
         if spoken is not None:
             call.starts(spoken)
         if _HIDING & programs_in(substitution.node):

@@ -12,7 +12,7 @@ from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.settings.layers import SettingOrigin
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
@@ -88,7 +88,7 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
         raise UsageError("Name a prompt; kogniterm config prompts lists them.")
     name = name.removesuffix(".md")
     if name not in prompts.shipped():
-        near = meant(name, list(prompts.shipped()))
+        near = closest_word(name, list(prompts.shipped()))
         if near:
             raise UsageError(
                 "There is no prompt {name}. Did you mean {near}?", name=name, near=near
@@ -170,13 +170,13 @@ def _copied(name: str, file: Path) -> Report:
 def _difference(name: str, file: Path) -> Report:
     """Return what differs between the shipped text and the user's."""
     from kogniterm import prompts
-    from kogniterm.text.file_text import unified
+    from kogniterm.text.file_text import unified_diff
 
     shipped = prompts.shipped()[name]
     own = prompts.own_files(file.parent).get(name)
     if own is None:
         raise UsageError("{name} is the shipped text: {file} does not exist.", name=name, file=file)
-    difference = unified(str(file), shipped.source, own.source, old_name="shipped")
+    difference = unified_diff(str(file), shipped.source, own.source, old_name="shipped")
     changed = difference.split("\n") if difference else []
     return Report({"name": name, "diff": changed}, changed)
 

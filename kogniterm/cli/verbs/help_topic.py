@@ -61,11 +61,11 @@ def _command_help(words: list[str]) -> None:
 
 
 def _unknown(word: str) -> UsageError:
-    from kogniterm.text.spelling import meant
+    from kogniterm.text.spelling import closest_word
 
     names = {name: topic.name for topic in TOPICS for name in (topic.name, *topic.also)}
     names |= {verb.name: verb.name for verb in options.VERBS}
-    near = meant(word, names)
+    near = closest_word(word, names)
     if near:
         return UsageError(
             "Help topic {word} not found. Did you mean {near}?", word=word, near=names[near]

@@ -22,7 +22,7 @@ from kogniterm.cli.verb_helpers import (
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.runtime.operations import memory_actions
 from kogniterm.runtime.operations.action import Action, Argument, Report, iso
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
@@ -84,7 +84,7 @@ def _folder(call: CallOptions) -> Path:
     """Return the folder that is meant, with links resolved."""
     from kogniterm.host.safe_files import resolved
 
-    return resolved(named("", call.cwd) if call.cwd else current_folder())
+    return resolved(expand_path("", call.cwd) if call.cwd else current_folder())
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _prefer(
 
 
 def _preferences(held: Sequence[Preference]) -> Report:
-    from kogniterm.memory.preferences import KNOWN, shown
+    from kogniterm.memory.preferences import KNOWN, value_text
     from kogniterm.ui.commands.memory import preference_place
 
     data = [
@@ -169,7 +169,7 @@ def _preferences(held: Sequence[Preference]) -> Report:
     names = _("Preferences: {names}").format(names=", ".join(KNOWN))
     return Report(
         data,
-        rows=[(one.key, shown(one.value), *preference_place(one)) for one in held],
+        rows=[(one.key, value_text(one.value), *preference_place(one)) for one in held],
         notes=[] if held else [_("No preferences are set."), names],
     )
 

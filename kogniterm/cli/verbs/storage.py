@@ -11,7 +11,7 @@ from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.ui.locale import _, mark, size, translate
 
 
@@ -36,7 +36,7 @@ def _location(call: CallOptions, name: str) -> Path | str:
             "{place} is not a PostgreSQL address; use postgresql://USER@HOST/DATABASE.",
             place=_shown(name),
         )
-    return named("", name)
+    return expand_path("", name)
 
 
 def _require_database(location: Path | str) -> None:

@@ -157,7 +157,7 @@ def _prepare() -> None:
 
     listed_tools()
     preference_statements.preferences_in(_SAMPLE)
-    statements.stated(_SAMPLE)
+    statements.find_statements(_SAMPLE)
     forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)

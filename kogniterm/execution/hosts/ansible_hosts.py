@@ -90,7 +90,7 @@ class AnsibleHosts(HostRunner):
         raise UsageError("The inventory has no hosts; give one that has with --inventory.")
 
     async def facts(self, inventory: Inventory, hosts: tuple[str, ...]) -> tuple[HostFacts, ...]:
-        """Return what each host says about itself, as Ansible's `setup` gathers it."""
+        """Return the facts of each host, as Ansible's `setup` gathers them."""
         found: dict[str, HostFacts] = {}
         text = playbooks.facts_playbook()
         async with aclosing(self._play(text, inventory, ",".join(hosts))) as results:
@@ -121,7 +121,7 @@ class AnsibleHosts(HostRunner):
     async def find(
         self, request: HostRequest, hosts: tuple[str, ...] = (), *, wait: int = 0
     ) -> tuple[HostAnswer, ...]:
-        """Return what hosts know about a request; see `HostRunner`."""
+        """Return the answers of hosts to a request; see `HostRunner`."""
         return await self._reports(request, hosts or request.hosts, "find", wait)
 
     async def stop(
@@ -171,10 +171,10 @@ class AnsibleHosts(HostRunner):
         if result.get("task") != playbooks.REPORT:
             return None
         report = report_in(str(result.get("stdout", "")))
-        return None if report is None else self._told(request, host, report)
+        return None if report is None else self._job_answer(request, host, report)
 
-    def _told(self, request: HostRequest, host: str, report: JobReport) -> HostAnswer:
-        """Return what a host's job file means."""
+    def _job_answer(self, request: HostRequest, host: str, report: JobReport) -> HostAnswer:
+        """Return the answer that a host's job file stands for."""
         if report.moment == "running":
             return HostAnswer(host, "running")
         if report.moment == "absent":
@@ -314,7 +314,7 @@ def ansible_installed() -> bool:
 
 
 def _state(result: Mapping[str, Any]) -> HostState:
-    """Return what the result of a task means for its host."""
+    """Return the answer of a host, from the result of a task."""
     states: dict[object, HostState] = {"ok": "answered", "unreachable": "unreachable"}
     return states.get(result["result"], "failed")
 

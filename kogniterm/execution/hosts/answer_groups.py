@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kogniterm.text.file_text import unified
+from kogniterm.text.file_text import unified_diff
 from kogniterm.types.actions import RiskLabel
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
@@ -28,7 +28,7 @@ def host_groups(hosts: Sequence[str], label: RiskLabel) -> tuple[tuple[str, ...]
     return (tuple(hosts),) if label == "safe_readonly" else canary_groups(hosts)
 
 
-def grouped(answers: Iterable[HostAnswer]) -> tuple[AnswerGroup, ...]:
+def group_answers(answers: Iterable[HostAnswer]) -> tuple[AnswerGroup, ...]:
     """Return equal answers as groups: those that ran first, and of these the largest first.
 
     Two answers are equal if their state, exit code, output, changes and reason are. Hosts are in
@@ -63,7 +63,7 @@ def difference(before: str, after: str) -> str:
         "".join(f"{line}\n" for line in text.removesuffix("\n").split("\n")[:MAX_COMPARED])
         for text in (before, after)
     )
-    return "\n".join(unified("", old, new, context=2).split("\n")[2:])
+    return "\n".join(unified_diff("", old, new, context=2).split("\n")[2:])
 
 
 def stops(answers: Iterable[HostAnswer]) -> bool:
@@ -72,5 +72,5 @@ def stops(answers: Iterable[HostAnswer]) -> bool:
     They do if one failed, is unknown or still runs, if two differ, or if no host answered at all.
     An unreachable host beside others that answered does not stop the rest.
     """
-    reached = [group for group in grouped(answers) if group.state != "unreachable"]
+    reached = [group for group in group_answers(answers) if group.state != "unreachable"]
     return len(reached) != 1 or reached[0].state != "answered"

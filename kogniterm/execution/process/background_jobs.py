@@ -66,7 +66,7 @@ class BackgroundCommand:
             self._fate = "detached" if stays else "ends"
 
     def job(self) -> Job:
-        """Return what is known of it now."""
+        """Return its present state."""
         self.running.reports.read()
         ended = self.running.reports.gone
         if ended:

@@ -111,7 +111,7 @@ class Descriptors:
         return notes
 
     def given(self) -> None:
-        """Close them here: what the shell closes must be closed, and its locks let go."""
+        """Close them here, so that what the shell closes is closed and its locks are released."""
         numbers = tuple(self.open)
         self.close()
         self._given = numbers

@@ -64,7 +64,7 @@ def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: 
 
 
 def once_begun(leader: int) -> list[ProcessState]:
-    """Return what runs below `leader` once forked shells are programs; waits a second at most."""
+    """Return the processes below `leader` once forked shells are programs; waits up to a second."""
     deadline = time.monotonic() + _BEGIN
     while True:
         states = descendants(leader)

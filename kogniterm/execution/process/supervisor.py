@@ -73,7 +73,7 @@ _MOST_IDLE = 4
 """Sandboxes in which nothing runs that are kept for later commands."""
 
 
-class _Command:
+class _LedCommand:
     """A command the supervisor started; `sink` is the file its output goes to once adopted.
 
     `kept` is whether all of it is to outlive the executor, `sandbox` what it runs in, `stays`
@@ -137,10 +137,10 @@ class Supervisor:
         self._outlives = outlives
         self._alone = False
         self._left: list[dict[str, Any]] = []
-        self._commands: dict[int, _Command] = {}
+        self._commands: dict[int, _LedCommand] = {}
         self._sandboxes: list[tuple[object, BuiltSandbox]] = []
         self._poll = select.poll()
-        self._draining: dict[int, _Command] = {}
+        self._draining: dict[int, _LedCommand] = {}
         self._orphaned = False
         self._watch = -1
 
@@ -236,7 +236,7 @@ class Supervisor:
 
     def _start(
         self, order: dict[str, Any], report: int, complaints: int, handed: dict[int, int]
-    ) -> _Command:
+    ) -> _LedCommand:
         """Start a command in its sandbox, in a new one where that just ended by force.
 
         Raises OSError or BuildError.
@@ -249,7 +249,7 @@ class Supervisor:
                 sandbox = self._sandbox(order["view"])
                 leader, master = pty.start_inside(sandbox, order, report, complaints, handed)
                 os.set_blocking(master, False)
-                return _Command(leader, master, sandbox)
+                return _LedCommand(leader, master, sandbox)
             except BuildError:
                 attempts -= 1
                 if not attempts or not any(one.gone for _, one in self._sandboxes):
@@ -294,7 +294,7 @@ class Supervisor:
             self._answer({"op": "failed", "error": str(error)})
             return
         os.set_blocking(standby.master, False)
-        self._commands[standby.leader] = _Command(standby.leader, standby.master)
+        self._commands[standby.leader] = _LedCommand(standby.leader, standby.master)
         fds = (standby.master, standby.reports, standby.channel)
         self._answer({"op": "ready", "leader": standby.leader}, fds)
         standby.handed_on()
@@ -313,13 +313,13 @@ class Supervisor:
             command.write_to(message["path"], message["room"])
             self._drain(command)
         for master in masters:  # none where no more may be opened here
-            late = _Command(message["leader"], master)
+            late = _LedCommand(message["leader"], master)
             if command is None:
                 late.write_to(message["path"], message["room"])
                 late.drain_all()
             late.close()
 
-    def _drain(self, command: _Command) -> None:
+    def _drain(self, command: _LedCommand) -> None:
         self._draining[command.master] = command
         self._poll.register(command.master, select.POLLIN)
 
@@ -388,7 +388,7 @@ class Supervisor:
             sandbox.close()
         self._sandboxes.clear()
 
-    def _end_tree(self, command: _Command) -> bool:
+    def _end_tree(self, command: _LedCommand) -> bool:
         """End what does not stay of a command; returns whether anything does."""
         states = once_begun(command.leader)
         stays, everything = self._spared(command, states), {state.pid for state in states}
@@ -402,7 +402,7 @@ class Supervisor:
         signal_processes([command.leader], signal.SIGKILL)
         return False
 
-    def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
+    def _spared(self, command: _LedCommand, states: list[ProcessState]) -> set[int]:
         """Return what of a command outlives the executor; inside a sandbox nothing can."""
         if self._outlives == NOTHING or command.sandbox is not None:
             return set()
@@ -410,13 +410,13 @@ class Supervisor:
             return {state.pid for state in states}
         return outliving(states, command.leader, self._outlives, self._statuses)
 
-    def _why_ended(self, command: _Command) -> str:
+    def _why_ended(self, command: _LedCommand) -> str:
         if command.sandbox is not None:
             return "sandbox"
         return "asked" if self._outlives == NOTHING else "background"
 
     def _tell_of(
-        self, command: _Command, states: list[ProcessState], pids: set[int], why: str
+        self, command: _LedCommand, states: list[ProcessState], pids: set[int], why: str
     ) -> None:
         """Note for the executor what becomes of `pids`."""
         self._left += (

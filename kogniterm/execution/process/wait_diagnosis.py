@@ -52,7 +52,7 @@ _CALLS = {
 """System call numbers (linux/arch/*/entry/syscalls) by what they wait for."""
 
 
-class _Finding(NamedTuple):
+class _WaitFinding(NamedTuple):
     kind: WaitKind
     program: str
     evidence: str
@@ -127,7 +127,7 @@ class Watch:
         group = _foreground(self._master)
         return any(state.begins and state.group == group for state in descendants(self._leader))
 
-    def _diagnose(self, last_lines: Callable[[], str]) -> _Finding | None:
+    def _diagnose(self, last_lines: Callable[[], str]) -> _WaitFinding | None:
         group = _foreground(self._master)
         terminal = terminal_device(self._master)
         echo, canonical = line_modes(self._master)
@@ -136,7 +136,7 @@ class Watch:
         for state in states:
             finding = self._inspect(state, group, terminal)
             if finding.kind == "terminal" and not echo and canonical:
-                finding = _Finding("password", finding.program, finding.evidence + ", echo off")
+                finding = _WaitFinding("password", finding.program, finding.evidence + ", echo off")
             findings.append(finding)
         self._cpu = {state.pid: state.cpu for state in states}
         if not findings:
@@ -144,28 +144,30 @@ class Watch:
         # Of those in the same state the last one: its parents wait for it.
         return min(reversed(findings), key=lambda finding: _ORDER.index(finding.kind))
 
-    def _inspect(self, state: ProcessState, group: int, terminal: int) -> _Finding:
+    def _inspect(self, state: ProcessState, group: int, terminal: int) -> _WaitFinding:
         pid, name = state.pid, state.name
         if state.state in "Tt":
-            return _Finding("stopped", name, f"process {pid} is stopped")
+            return _WaitFinding("stopped", name, f"process {pid} is stopped")
         used = state.cpu - self._cpu.get(pid, state.cpu)
         if state.state in "RD" or used >= _BUSY_TICKS:
             what = "waits for the disk" if state.state == "D" else "is computing"
-            return _Finding("busy", name, f"process {pid} {what}")
+            return _WaitFinding("busy", name, f"process {pid} {what}")
         foreground = state.group == group
         call = _system_call(pid)
         if call is None:  # the kernel does not let us look
             echo, canonical = line_modes(self._master)
             asks = foreground and not echo and canonical
             evidence = f"process {pid} cannot be inspected"
-            return _Finding("terminal" if asks else "sleeping", name, evidence)
+            return _WaitFinding("terminal" if asks else "sleeping", name, evidence)
         what, arguments = call
         fds = _waited_for(pid, what, arguments)
         if foreground and any(_is_terminal(pid, fd, terminal) for fd in fds):
-            return _Finding("terminal", name, f"process {pid} is blocked in {what} on the terminal")
+            return _WaitFinding(
+                "terminal", name, f"process {pid} is blocked in {what} on the terminal"
+            )
         if any(_is_socket(pid, fd) for fd in fds):
-            return _Finding("network", name, f"process {pid} is blocked in {what} on a socket")
-        return _Finding("sleeping", name, f"process {pid} is blocked in {what}")
+            return _WaitFinding("network", name, f"process {pid} is blocked in {what} on a socket")
+        return _WaitFinding("sleeping", name, f"process {pid} is blocked in {what}")
 
 
 def _foreground(master: int) -> int:

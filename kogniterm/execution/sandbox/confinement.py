@@ -76,7 +76,7 @@ class Sandbox:
         beside: bool = False,
         ahead: bool = False,
     ) -> dict[str, Any]:
-        """Return what the supervisor needs to build the sandbox and to confine a command in it.
+        """Return the values with which the supervisor builds the sandbox and confines a command.
 
         `shell_files` is the executor's own folder: nothing inside may read or write it, for a shell
         has what it needs on descriptors. `temporary` is a folder for temporary files that lasts as
@@ -106,7 +106,7 @@ class Sandbox:
 
     @property
     def gives(self) -> Gives:
-        """Return what a sandbox of this kind gives."""
+        """Return the guarantees of a sandbox of this kind."""
         return GIVES[self.kind]
 
     @property
@@ -137,9 +137,9 @@ class Sandbox:
         mounts = _Mounts(self, temporary, temporary)
         return mounts.leaves_visible(path) or mounts.has_private(path)
 
-    def search(self) -> planted.Found:
+    def search(self) -> planted.GuardedFiles:
         """Return the files that configure other tools in the folders that can be written."""
-        found = planted.Found()
+        found = planted.GuardedFiles()
         for folder in map(real, (self.workspace, *self.writable)):
             planted.search(folder, found, hidden=not within(real(self.home), folder))
         return found
@@ -153,7 +153,7 @@ class Sandbox:
         if not within(path, root) or not self.may_write(path):
             return True
         names = Path(path).relative_to(root).parts
-        if not planted.protected("guarded").isdisjoint(names) or ".git" in names:
+        if not planted.protected_names("guarded").isdisjoint(names) or ".git" in names:
             return True
         found = self.search()
         return _below(path, (*self.kept_closed(), *self.concealed(), *found.kept, *found.named))
@@ -173,8 +173,8 @@ class Sandbox:
     def concealed(self) -> list[str]:
         """Return the folders and files that are hidden and exist, without links, folders first."""
         home = real(self.home)
-        folders = [f"{home}/{name}" for name in planted.protected("secret_folders")]
-        files = [f"{home}/{name}" for name in planted.protected("secret_files")]
+        folders = [f"{home}/{name}" for name in planted.protected_names("secret_folders")]
+        files = [f"{home}/{name}" for name in planted.protected_names("secret_files")]
         # Looked at before each command: a Path for each name would take longer than all else.
         looked = (*folders, *self.hidden)
         there = _tops(real(name) for name in looked if os.path.isdir(name))  # noqa: PTH112 - many names
@@ -254,7 +254,7 @@ class _Mounts:
         return any(Path(self._temporary, part).is_dir() for part in below)
 
     def first(self) -> Iterator[Sequence[str]]:
-        """Yield what is mounted once; it decides what can be written, and stays as it is."""
+        """Yield the mounts made once, which decide where commands can write."""
         yield from _devices()
         yield from self._private_folders()
         for path in self._above:
@@ -282,7 +282,7 @@ class _Mounts:
             for path in _KERNEL_SECRETS:
                 yield "--ro-bind-try", _EMPTY, path
         writes = write and bool(self._parts)
-        found = self._box.search() if writes else planted.Found()
+        found = self._box.search() if writes else planted.GuardedFiles()
         closed = [path for path in self._closed if writes and Path(path).exists()]
         inside = [path for path in (*closed, *found.kept) if self._is_kept(path, closed)]
         hidden = [p for p in self._hidden if p not in self._above and self._is_visible(p)]

@@ -22,7 +22,7 @@ import socket
 import struct
 
 from kogniterm.execution.sandbox.reach import readable_parts, writable_parts
-from kogniterm.host.kernel_calls import LIBC, NEW_USER, checked, keep_privileges_out, opened
+from kogniterm.host.kernel_calls import LIBC, NEW_USER, check_result, keep_privileges_out, opened
 
 # Set here and not imported: this runs before every sandboxed command.
 TYPE_CHECKING = False
@@ -122,12 +122,14 @@ def _restrict(
     attributes: bytes, writable: Sequence[str], readable: Sequence[str], handled: int
 ) -> None:
     keep_privileges_out()
-    with opened(checked(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))) as ruleset:
+    with opened(
+        check_result(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    ) as ruleset:
         for path in readable:
             _allow(ruleset, path, _READ_FILE)
         for path in writable:
             _allow(ruleset, path, handled)
-        checked(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+        check_result(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
@@ -142,7 +144,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
             rights &= _FILE_ONLY
         if mode & 0o170000 != 0o120000:
             rule = struct.pack("=Qi", rights, place)
-            checked(LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
+            check_result(LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
 
 
 _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 8, 32
@@ -226,7 +228,7 @@ def _install(rules: Mapping[str, Any], flags: int) -> int:
     code = _program(rules, architecture, column)
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    return checked(LIBC.syscall(_CALLS["seccomp"][column], _SET_FILTER, flags, program))
+    return check_result(LIBC.syscall(_CALLS["seccomp"][column], _SET_FILTER, flags, program))
 
 
 def _program(rules: Mapping[str, Any], architecture: int, column: int) -> bytes:

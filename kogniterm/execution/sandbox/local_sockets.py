@@ -65,7 +65,7 @@ def serve(line: socket.socket, user: int, network: int) -> None:
         broker.serve(line)
 
 
-class _Call:
+class _ConnectCall:
     """A connect(2) of the process or thread `caller`, which waits for the answer."""
 
     def __init__(self, listener: int) -> None:
@@ -139,9 +139,9 @@ class _Broker:
         self._own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
         self._network = _network(self._own)
         self._lock = _thread.allocate_lock()
-        self._calls: set[_Call] = set()
+        self._calls: set[_ConnectCall] = set()
         for lists in (self._own, self._machine):
-            _listed(lists, _LISTENING, 0, 0)
+            _is_known_socket(lists, _LISTENING, 0, 0)
         kernel.drop_privileges(but=kernel.LOOK_INTO_PROCESSES)
         kernel.keep_privileges_out()
         kernel.hide_memory()
@@ -167,7 +167,7 @@ class _Broker:
                         poll.register(listener, select.POLLIN)
                 elif event & select.POLLIN:
                     with contextlib.suppress(OSError):
-                        self._begin(_Call(fd))
+                        self._begin(_ConnectCall(fd))
                 else:  # no process with this filter is left
                     poll.unregister(fd)
                     os.close(fd)
@@ -176,7 +176,7 @@ class _Broker:
                 if call.thread and now - call.began > _TICK and call.is_over():
                     kernel.signal_thread(call.thread, signal.SIGUSR1)
 
-    def _begin(self, call: _Call) -> None:
+    def _begin(self, call: _ConnectCall) -> None:
         self._calls.add(call)
         try:
             _thread.start_new_thread(self._answer, (call,))
@@ -184,7 +184,7 @@ class _Broker:
             self._calls.discard(call)
             call.answer(errno.EAGAIN)
 
-    def _answer(self, call: _Call) -> None:
+    def _answer(self, call: _ConnectCall) -> None:
         call.thread = _thread.get_native_id()
         error = errno.EACCES
         try:
@@ -196,7 +196,7 @@ class _Broker:
             call.answer(error)
             self._calls.discard(call)
 
-    def _connect(self, call: _Call) -> None:
+    def _connect(self, call: _ConnectCall) -> None:
         """Make a connection of the caller. Raises OSError as connect(2) does."""
         sock, target = call.take()
         with sock, contextlib.ExitStack() as held:
@@ -222,9 +222,9 @@ class _Broker:
         seen = os.fstat(file)
         device = os.major(seen.st_dev) << 20 | os.minor(seen.st_dev)
         with self._lock:
-            if _listed(self._machine, _ANY_STATE, device, seen.st_ino):
+            if _is_known_socket(self._machine, _ANY_STATE, device, seen.st_ino):
                 raise OSError(errno.EACCES, "a socket of the machine")
-            if not _listed(self._own, _LISTENING, device, seen.st_ino):
+            if not _is_known_socket(self._own, _LISTENING, device, seen.st_ino):
                 raise OSError(errno.ECONNREFUSED, "no socket of the sandbox")
 
 
@@ -232,7 +232,7 @@ def _network(sock: socket.socket) -> bytes:
     return sock.getsockopt(socket.SOL_SOCKET, _NETWORK_COOKIE, 8)
 
 
-def _listed(lists: socket.socket, states: int, device: int, inode: int) -> bool:
+def _is_known_socket(lists: socket.socket, states: int, device: int, inode: int) -> bool:
     """Return whether a socket in one of these states is bound to the file. Raises OSError."""
     request = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, states, 0, _SHOW_FILE, 0, 0)
     lists.send(struct.pack("=IHHII", 16 + len(request), _BY_FAMILY, _DUMP, 0, 0) + request)

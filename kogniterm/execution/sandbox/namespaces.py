@@ -558,7 +558,7 @@ def _tell(line: socket.socket, said: bytes, fds: Sequence[int] = ()) -> None:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return what was told, and what was opened; the kernel drops what may not be opened here."""
+    """Return the message and its descriptors; the kernel drops forbidden ones."""
     room = socket.CMSG_SPACE(_MOST_FDS * 4)
     said, sent, flags, _address = line.recvmsg(_LONGEST + 1, room, socket.MSG_CMSG_CLOEXEC)
     fds = kernel.descriptors_in(sent)

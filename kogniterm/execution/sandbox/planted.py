@@ -47,7 +47,7 @@ _CONTENTS: dict[tuple[int, ...], str] = {}
 How = Literal["appeared", "changed", "removed"]
 
 
-class Found:
+class GuardedFiles:
     """Findings of a search: the state of each guarded file, and what can be kept by mounts.
 
     `pinned` are folders that must stay where they are, from the top down; `kept` what must not
@@ -66,7 +66,7 @@ class Found:
 
 
 @cache
-def protected(table: str) -> frozenset[str]:
+def protected_names(table: str) -> frozenset[str]:
     """Return the names in a table of protected_names.toml."""
     groups = tomllib.loads(_NAMES.read_text(encoding="utf-8"))[table].values()
     return frozenset(name for names in groups for name in names)
@@ -74,10 +74,10 @@ def protected(table: str) -> frozenset[str]:
 
 @cache
 def _read_by_tools() -> re.Pattern[str]:
-    return re.compile("|".join(map(fnmatch.translate, protected("read_by_tools"))))
+    return re.compile("|".join(map(fnmatch.translate, protected_names("read_by_tools"))))
 
 
-def search(workspace: str, found: Found, *, hidden: bool = True) -> None:
+def search(workspace: str, found: GuardedFiles, *, hidden: bool = True) -> None:
     """Add to `found` the files in `workspace` that other tools read or run now.
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
@@ -97,7 +97,9 @@ def search(workspace: str, found: Found, *, hidden: bool = True) -> None:
         os.close(root)
 
 
-def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[tuple[str, How], ...]:
+def find_planted(
+    before: Mapping[str, State], after: Mapping[str, State]
+) -> tuple[tuple[str, How], ...]:
     """Return the files that differ after a command, first those that tools run by themselves."""
     different: list[tuple[str, How]] = []
     for path in sorted(before.keys() | after.keys(), key=_rank):
@@ -112,23 +114,23 @@ def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[tu
 
 def _rank(path: str) -> tuple[int, str]:
     names = set(path.split("/"))
-    acts = ".git" in names or not names.isdisjoint(protected("guarded"))
+    acts = ".git" in names or not names.isdisjoint(protected_names("guarded"))
     return (0 if acts else 2 if "/." in path else 1), path
 
 
 class _Search:
     """A search below the open folder `root`, the workspace, which follows no link."""
 
-    def __init__(self, root: int, workspace: str, found: Found, hidden: bool) -> None:
+    def __init__(self, root: int, workspace: str, found: GuardedFiles, hidden: bool) -> None:
         self.root, self.workspace, self.found, self._hidden = root, workspace, found, hidden
 
     def look(self, folder: str, below: deque[str]) -> int:
         """Search one folder; return its number of entries. `below` gets the folders in it."""
-        guarded, skipped = protected("guarded"), protected("not_searched")
-        packages = protected("packages")
+        guarded, skipped = protected_names("guarded"), protected_names("not_searched")
+        packages = protected_names("packages")
         inside, hooks = "/." in f"/{folder}", _HOOKS.search(folder) is not None
         with _opened(self.root, folder) as place:
-            entries = [] if place is None else _listed(place, MOST_ENTRIES)
+            entries = [] if place is None else _entries_in(place, MOST_ENTRIES)
             if place is not None and len(entries) >= MOST_ENTRIES:
                 self.found.stopped = f"{self.workspace}/{folder}"
                 entries = _asked_for(place)  # too many to look at each: ask for the names instead
@@ -149,7 +151,7 @@ class _Search:
                 elif (
                     is_folder
                     and name not in packages
-                    and (not name.startswith(".") or name in protected("only_data"))
+                    and (not name.startswith(".") or name in protected_names("only_data"))
                 ):
                     continue
                 elif place is not None and (
@@ -204,7 +206,7 @@ class _Search:
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         with _opened(self.root, folder) as place:
-            return [] if place is None else _listed(place, MOST_BELOW)
+            return [] if place is None else _entries_in(place, MOST_BELOW)
 
     def _named_in_config(self, folder: str) -> Iterator[str]:
         """Yield files and folders of the workspace that a repository's config names."""
@@ -257,8 +259,8 @@ class _Search:
             return kind
 
 
-def _note_below(place: int, path: str, found: Found, sample: str, left: list[int]) -> None:
-    for name, is_folder in _listed(place, MOST_BELOW):
+def _note_below(place: int, path: str, found: GuardedFiles, sample: str, left: list[int]) -> None:
+    for name, is_folder in _entries_in(place, MOST_BELOW):
         left[0] -= 1
         if left[0] < 0:
             found.stopped = found.stopped or path
@@ -316,14 +318,14 @@ def _opened(root: int, path: str) -> Iterator[int | None]:
 def _asked_for(place: int) -> list[tuple[str, bool]]:
     """Return the entries of an open folder that are guarded, without listing it."""
     found: list[tuple[str, bool]] = []
-    for name in (".git", *protected("guarded")):
+    for name in (".git", *protected_names("guarded")):
         with suppress(OSError):
             seen = os.stat(name, dir_fd=place, follow_symlinks=False)
             found.append((name, stat.S_ISDIR(seen.st_mode)))
     return found
 
 
-def _listed(place: int, most: int) -> list[tuple[str, bool]]:
+def _entries_in(place: int, most: int) -> list[tuple[str, bool]]:
     """Return (name, whether it is a folder) of what is in an open folder."""
     with suppress(OSError), os.scandir(place) as entries:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]

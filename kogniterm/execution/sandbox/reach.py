@@ -40,7 +40,7 @@ def real(path: str) -> str:
 def writable_parts(
     root: str, closed: Sequence[str], home: str, *, can_cover: bool = False
 ) -> list[str]:
-    """Return what may be written of the folder `root`.
+    """Return the parts of the folder `root` that may be written.
 
     A home, and everything above it, is opened by its entries and never as a whole: new names at
     its top would steer shells and logins. Hidden entries stay closed there. Elsewhere a folder is
@@ -66,7 +66,7 @@ def writable_parts(
 
 
 def readable_parts(root: str, hidden: Sequence[str]) -> list[str]:
-    """Return what may be read of the folder `root`: everything but what is in `hidden`."""
+    """Return the parts of the folder `root` that may be read: all that are not in `hidden`."""
     if any(within(root, one) for one in hidden):
         return []
     if not any(within(one, root) for one in hidden):

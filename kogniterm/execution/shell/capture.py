@@ -9,7 +9,13 @@ from itertools import pairwise
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.emulation import script
-from kogniterm.execution.shell.shell_state import FILLED_AT_START, Fresh, ShellState, decode, quoted
+from kogniterm.execution.shell.shell_state import (
+    FILLED_AT_START,
+    Fresh,
+    ShellState,
+    decode,
+    quote_word,
+)
 
 
 def capture_file(folder: bytes | None) -> bytes:
@@ -23,8 +29,8 @@ def capture_file(folder: bytes | None) -> bytes:
         special = script("sandboxed")
     else:
         files = {"ASK": b"ask", "ANSWER": b"answer", "NEVER": b"statuses/never"}
-        paths = {word: quoted(folder + b"/" + name) for word, name in files.items()}
-        special = script("outside", STATUSES=quoted(folder + b"/statuses"), **paths)
+        paths = {word: quote_word(folder + b"/" + name) for word, name in files.items()}
+        special = script("outside", STATUSES=quote_word(folder + b"/statuses"), **paths)
     return script("state") + special + script("end")
 
 

@@ -32,7 +32,7 @@ from kogniterm.execution.shell.shell_state import (
     ShellState,
     decode,
     encode,
-    quoted,
+    quote_word,
 )
 from kogniterm.host.processes import process_state
 
@@ -75,7 +75,7 @@ def exit_trap(state: ShellState, command: str) -> bytes:
     fire = b"1" if _EXITS.search(command) else b"0"
     if _LONE_TRAP.match(command):
         fire = b""
-    action = quoted(actions_with_last_background(state.exit_action, state.background))
+    action = quote_word(actions_with_last_background(state.exit_action, state.background))
     prelude = b"__kt_exit=%s __kt_before=%s __kt_fire=%s\n" % (action, action, fire)
     return script("trap") + prelude
 
@@ -136,7 +136,7 @@ def stand_ins(state: ShellState, command: str, statuses: bytes) -> list[bytes]:
     found, functions = [], state.function_text
     if state.children:
         pids = b" ".join(b"%d" % pid for pid in state.children)
-        found.append(script("wait", FOLDER=quoted(statuses), PIDS=pids))
+        found.append(script("wait", FOLDER=quote_word(statuses), PIDS=pids))
     # Inside functions only `%n` counts.
     asks = _JOB_WORDS.search(command) or b"kill %" in functions or b"wait %" in functions
     if state.jobs and asks:
@@ -146,15 +146,15 @@ def stand_ins(state: ShellState, command: str, statuses: bytes) -> list[bytes]:
         found.append(
             script(
                 "jobs",
-                FOLDER=quoted(statuses),
+                FOLDER=quote_word(statuses),
                 CASES=b"".join(cases),
                 HIGHEST=b"%d" % max(lists),
                 LAST=lists[max((job.number for job in state.jobs if job.runs), default=max(lists))],
-                LIST=quoted(rows),
+                LIST=quote_word(rows),
             )
         )
     if statuses and ("disown" in command or _DISOWNS.search(functions)):
-        found.append(script("disown", DISOWNED=quoted(statuses + b"/" + DISOWNED.encode())))
+        found.append(script("disown", DISOWNED=quote_word(statuses + b"/" + DISOWNED.encode())))
     return found
 
 

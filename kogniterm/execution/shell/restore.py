@@ -26,9 +26,9 @@ from kogniterm.execution.shell.shell_state import (
     OPTIONS_ON_AT_START,
     UNATTENDED,
     ShellState,
-    declared,
+    declare_line,
     encode,
-    quoted,
+    quote_word,
 )
 from kogniterm.types import ShellChange
 
@@ -155,7 +155,7 @@ def inheritable(variables: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     return values
 
 
-def changed(state: ShellState, changes: Sequence[ShellChange]) -> ShellState | None:
+def apply_changes(state: ShellState, changes: Sequence[ShellChange]) -> ShellState | None:
     """Return the state that a shell with `state` would leave after `changes`, or None.
 
     None stands for doubt: variables with other attributes or that bash itself uses, and shells in
@@ -182,7 +182,7 @@ def changed(state: ShellState, changes: Sequence[ShellChange]) -> ShellState | N
             attributes = b"-x" if kind == "export" else known[1]
             _, given, before = old.partition(b"=")
             plain = b"declare -x " + name + (given + before or b"\n")
-            variables[name] = plain if value is None else declared(text, value, attributes)
+            variables[name] = plain if value is None else declare_line(text, value, attributes)
     left = replace(state.without_dump(0, state.cwd), pipe=(0,), last_argument=b"")
     names = frozenset(encode(change.name) for change in changes)
     return replace(
@@ -216,7 +216,7 @@ def enter_scripts(
         *(b"\\builtin unset -v " + name + b"\n" for name in state.missing - overlay.keys()),
         *state.aliases.values(),
         b"umask " + state.umask + b"\n" if state.umask else b"",
-        *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
+        *(b"\\builtin pushd -n " + quote_word(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
         b"\\builtin set --" + state.positional + b"\n" if state.positional else b"",
         b"" if state.fresh is None else limit_commands(state.fresh.limits, state.limits),
         _read_functions(state, files),
@@ -231,14 +231,14 @@ def enter_scripts(
         action = b'\\builtin eval "${__kt_action-}"'
         # The branches keep `$?`, and `set -e` does not end the trap before the action.
         trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
-    restore.append(b"\\builtin trap -- " + quoted(trap) + b" EXIT\n")
+    restore.append(b"\\builtin trap -- " + quote_word(trap) + b" EXIT\n")
     restore += (b"\\builtin enable -n " + name + b"\n" for name in sorted(state.disabled))
     if state.shopts is None or _ALIASES in state.shopts:
         restore.append(b"\\builtin shopt -s expand_aliases\n")
     enter = [
         b"\\builtin unset BASH_ENV\nBASH_ARGV0=bash\n",
-        b"\\builtin . " + quoted(files.restore) + b" 2>/dev/null\n",
-        b"" if folder is None else b"\\builtin cd -- " + quoted(encode(folder)) + b"\n",
+        b"\\builtin . " + quote_word(files.restore) + b" 2>/dev/null\n",
+        b"" if folder is None else b"\\builtin cd -- " + quote_word(encode(folder)) + b"\n",
         _last_words(state, command),
     ]
     functions = emulation.with_last_background(state.function_text, state.background)
@@ -253,7 +253,7 @@ def _read_functions(state: ShellState, files: Files) -> bytes:
     """
     if not state.functions:
         return b""
-    read = b"\\builtin . " + quoted(files.functions) + b"\n"
+    read = b"\\builtin . " + quote_word(files.functions) + b"\n"
     if b"extglob" not in (state.shopts or ()) and _EXTENDED_PATTERN.search(state.function_text):
         return b"\\builtin shopt -s extglob\n" + read + b"\\builtin shopt -u extglob\n"
     return read
@@ -261,12 +261,12 @@ def _read_functions(state: ShellState, files: Files) -> bytes:
 
 def capture_trap(files: Files) -> bytes:
     """Return the text of the EXIT trap that writes the dump by the capture file."""
-    return _CAPTURE % (quoted(files.capture), files.dump)
+    return _CAPTURE % (quote_word(files.capture), files.dump)
 
 
 def _last_words(state: ShellState, command: str) -> bytes:
     """Return options, `$_`, `$?` and traps, in an order in which none disturbs the others."""
-    last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
+    last = b"\\builtin : " + quote_word(state.last_argument) + b"\n"
     fires = b"DEBUG" in state.traps or b"RETURN" in state.traps
     traps = emulation.actions_with_last_background(b"".join(state.traps.values()), state.background)
     words = [b"{\n", b"" if fires else traps, _set_options(state.options), last]

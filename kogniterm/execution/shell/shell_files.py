@@ -27,7 +27,7 @@ from kogniterm.execution.process.pty import STATUSES
 from kogniterm.execution.process.supervisor import LOCK, remove_folder
 from kogniterm.execution.shell import capture
 from kogniterm.execution.shell.restore import Files, capture_trap
-from kogniterm.execution.shell.shell_state import decode, quoted
+from kogniterm.execution.shell.shell_state import decode, quote_word
 from kogniterm.host.kernel_calls import opened
 from kogniterm.host.processes import process_state
 from kogniterm.storage.folders import try_lock
@@ -175,7 +175,7 @@ class StoredFiles:
             capture=path + b"/capture",
             restore=b"%s/restore-%d" % (path, number),
             functions=b"%s/functions-%d" % (path, number),
-            dump=b">|" + quoted(b"%s/left-%d" % (path, number)),
+            dump=b">|" + quote_word(b"%s/left-%d" % (path, number)),
             statuses=path + b"/" + STATUSES.encode(),
         )
 
@@ -195,7 +195,7 @@ class StoredFiles:
         return path
 
     def left(self) -> bytes | None:
-        """Return what the shell left; None when it left nothing."""
+        """Return the state that the shell left, or None."""
         with contextlib.suppress(OSError):
             return (self._folder / f"left-{self._number}").read_bytes()
         return None
@@ -237,7 +237,7 @@ class SealedFiles:
 
     @property
     def descriptors(self) -> Mapping[int, int]:
-        """Return what the shell is to have open: its numbers, and the descriptors here."""
+        """Return the descriptors that the shell gets: their numbers there, and those here."""
         return self._fds
 
     def write(self, name: str, data: bytes) -> str:
@@ -260,7 +260,7 @@ class SealedFiles:
         _seal(fd, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_WRITE)
 
     def left(self) -> bytes | None:
-        """Return what the shell left, as far as it was written in one piece; None for nothing."""
+        """Return the state that the shell left, as far as it was written in one piece, or None."""
         with contextlib.suppress(OSError):
             written = os.lseek(self._fds[_DUMP], 0, os.SEEK_HOLE)
             return os.pread(self._fds[_DUMP], written, 0) or None

@@ -242,7 +242,7 @@ def meaning(before: ShellState, left: ShellState, command: str) -> tuple[str, ..
 
 def first_state(env: Mapping[str, str], cwd: str, umask: bytes = b"") -> ShellState:
     """Return the state before the first command: the environment, the folder and the umask."""
-    variables = {encode(k): exported(k, v) for k, v in env.items()}
+    variables = {encode(k): export_line(k, v) for k, v in env.items()}
     return ShellState(variables=variables, cwd=cwd, umask=umask)
 
 
@@ -256,17 +256,17 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def quoted(value: bytes) -> bytes:
+def quote_word(value: bytes) -> bytes:
     """Return `value` as one word of bash source."""
     return b"'" + value.replace(b"'", b"'\\''") + b"'"
 
 
-def exported(name: str, value: str) -> bytes:
+def export_line(name: str, value: str) -> bytes:
     """Return the declaration of an exported variable."""
-    return declared(name, value, b"-x")
+    return declare_line(name, value, b"-x")
 
 
-def declared(name: str, value: str, attributes: bytes) -> bytes:
+def declare_line(name: str, value: str, attributes: bytes) -> bytes:
     """Return the declaration of a variable with these attributes (`--` for none)."""
     escaped = re.sub(rb'([\\"$`])', rb"\\\1", encode(value))
     return b"declare " + attributes + b" " + encode(name) + b'="' + escaped + b'"\n'
@@ -341,7 +341,7 @@ class Lineages(NamedTuple):
 
     def after_outside(self, left: ShellState) -> Lineages:
         """Return the lineages after a command outside of sandboxes left `left`."""
-        inside = None if self.inside is None else merged(self.inside, self.outside, left)
+        inside = None if self.inside is None else merge_changes(self.inside, self.outside, left)
         return Lineages(left, str(_resolved(left.cwd, self.real)), inside)
 
     def with_status(self, left: ShellState, *, wrapped: bool) -> Lineages:
@@ -439,7 +439,7 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def merged(inside: ShellState, before: ShellState, after: ShellState) -> ShellState:
+def merge_changes(inside: ShellState, before: ShellState, after: ShellState) -> ShellState:
     """Return `inside` with everything that a command outside changed from `before` to `after`."""
     fresh = after.fresh or Fresh(frozenset(), b"")
     # What the first shell starts with is not something that its command changed.
@@ -518,7 +518,7 @@ def _changed(before: ShellState, after: ShellState) -> list[bytes]:
 
 
 def changed_names(before: ShellState, after: ShellState) -> tuple[str, ...]:
-    """Return what differs in two states and would be carried over, for a note; at most a few."""
+    """Return a few of the differences of two states that would be carried over, for a note."""
     given = FILLED_AT_START if before.fresh is None else frozenset()
     names = [_shown(decode(name)) for name in _changed(before, after) if name not in given]
     names += ["cwd"] if before.cwd != after.cwd else []

@@ -20,8 +20,8 @@ from kogniterm import prompts
 from kogniterm.errors import ModelError, UnusableValueError, UsageError
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
-from kogniterm.memory.fact_records import Change, Fact, Message, Origin
-from kogniterm.memory.recall import cited
+from kogniterm.memory.fact_records import Fact, Message, Origin, StoredChange
+from kogniterm.memory.recall import cited_facts
 from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place
 from kogniterm.memory.user_memory import Memory
@@ -107,7 +107,7 @@ class Extraction(NamedTuple):
     `usage` is that of the model calls, `model` the name of the model that was asked.
     """
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[StoredChange, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     failure: Phrase | None = None
     usage: Usage = Usage()
@@ -135,7 +135,7 @@ def due(
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):
         return None
-    if any(one.role == "person" and statements.stated(_own(one)) for one in new):
+    if any(one.role == "person" and statements.find_statements(_own(one)) for one in new):
         return "remember"
     if pause:
         return pause
@@ -183,11 +183,11 @@ class Extractor:
         new = [one for one in own if one.seq > max(notes.cursor, since)]
         ended = max([notes.ended, *(one.seq for one in messages)])
         cursor = ended if self.model is None else notes.cursor
-        changes: list[Change] = []
+        changes: list[StoredChange] = []
         with self._memory.repository.transaction():
             for message in new:
                 stored = self._stored_from(notes, [message])
-                for one in statements.stated(_own(message)):
+                for one in statements.find_statements(_own(message)):
                     known = same_as(one.text, of_wording(stored, one.text), quotes=False)
                     changes.append(self._remember(one, session_id, message, known))
             now = self._memory.clock.now()
@@ -227,7 +227,7 @@ class Extractor:
 
     def _remember(
         self, said: Statement, session_id: str, message: Message, known: Fact | None
-    ) -> Change:
+    ) -> StoredChange:
         candidate = Candidate(
             text=said.text,
             category=said.category,
@@ -238,7 +238,7 @@ class Extractor:
         try:
             return self._memory.remember(candidate, same_as=known)
         except UsageError as error:
-            return Change("rejected", None, error.text)
+            return StoredChange("rejected", None, error.text)
 
     async def _with_model(
         self, model: Model, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
@@ -284,9 +284,9 @@ class Extractor:
         known: Mapping[int, Fact],
         stored: Sequence[Fact],
         most: int,
-    ) -> list[Change]:
+    ) -> list[StoredChange]:
         """Store what the model proposes; it replaces at most so many facts."""
-        changes: list[Change] = []
+        changes: list[StoredChange] = []
         superseded = 0
         for proposal in proposals:
             target = known.get(proposal.known) if proposal.known is not None else None
@@ -313,7 +313,7 @@ class Extractor:
                     may_supersede=superseded < most,
                 )
             except UsageError as error:
-                change = Change("rejected", None, error.text)
+                change = StoredChange("rejected", None, error.text)
             superseded += change.kind == "superseded"
             changes.append(change)
         return changes
@@ -335,7 +335,7 @@ class Extractor:
         active = self._memory.repository.facts("active")
         learned = [one.id for one in active if one.origin.session_id == notes.session_id]
         answers = [one.text for one in messages[-CONTEXT_MESSAGES:] if one.role == "model"]
-        recent = [*learned, *(number for text in answers for number in cited(text))]
+        recent = [*learned, *(number for text in answers for number in cited_facts(text))]
         told = dict.fromkeys(recent[-KNOWN_FACTS // 2 :])
         near = [
             [hit.id for hit in self._memory.search(_own(one), 5)]

@@ -42,10 +42,10 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"@(\w+)@", _listed, text))
+    return re.compile(re.sub(r"@(\w+)@", _alternatives_of, text))
 
 
-def _listed(name: re.Match[str]) -> str:
+def _alternatives_of(name: re.Match[str]) -> str:
     words: str = _table()["words"][name[1]]
     return f"(?:{'|'.join(words.strip().splitlines())})"
 
@@ -71,7 +71,7 @@ def without_preferences(text: str) -> str:
 
 
 def _stated(sentence: str) -> tuple[Stated, bool] | None:
-    """Return what a sentence states, and whether it says that this is for later."""
+    """Return the preferences in a sentence, and whether it says that they are for later."""
     if len(sentence) > LONGEST or _QUOTES.search(sentence) or _LIST.match(sentence):
         return None
     if sentence.endswith("?") or "¿" in sentence:

@@ -85,8 +85,8 @@ class Statement(NamedTuple):
     category: Category = "fact"
 
 
-def stated(text: str) -> list[Statement]:
-    """Return what the user's own `text` asks to remember, and then the standing rules in it."""
+def find_statements(text: str) -> list[Statement]:
+    """Return the statements that the user's own `text` asks to remember, then standing rules."""
     found: list[Statement] = []
     listing = False
     lines = _read_lines(text.strip())
@@ -304,7 +304,7 @@ def reveal(text: str, mark: str = "") -> str:
 
 def is_order(text: str) -> bool:
     """Return whether `text` is an instruction, or states something to remember."""
-    return frame("order").search(text) is not None or bool(stated(text))
+    return frame("order").search(text) is not None or bool(find_statements(text))
 
 
 def check(
@@ -368,7 +368,7 @@ def _source(quote: str, user_messages: Sequence[Message]) -> Message | None:
 
 def _is_stated(quote: str, message: Message) -> bool:
     """Return whether a request or a rule in the user's own words holds `quote`."""
-    return any(holds_words(one.sentence, quote) for one in stated(own_words(message.text)))
+    return any(holds_words(one.sentence, quote) for one in find_statements(own_words(message.text)))
 
 
 def _names(value: object) -> tuple[str, ...]:

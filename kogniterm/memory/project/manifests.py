@@ -47,7 +47,7 @@ def is_manifest(name: str) -> bool:
 
 
 def read_manifest(folder: Path, file: PurePosixPath) -> Manifest:
-    """Return what a manifest says; nothing for other files, and for broken or hostile ones."""
+    """Return the content of a manifest; an empty one for other, broken and hostile files."""
     fixed = project_data()["manifests"].get(file.name, {})
     reader = _READERS.get(file.name)
     try:
@@ -94,7 +94,7 @@ def _python_conventions(tool: Mapping[str, Any]) -> dict[str, str]:
     ruff, black = _table(tool, "ruff"), _table(tool, "black")
     formatter = "ruff format" if "format" in ruff else "black" if "black" in tool else ""
     length = ruff.get("line-length", black.get("line-length"))
-    return _named(formatter=formatter, line_length=_length(length))
+    return _without_empty(formatter=formatter, line_length=_length(length))
 
 
 _PYTHON_LINTERS = {"ruff": "ruff check", "black": "black --check .", "mypy": "mypy"}
@@ -188,7 +188,7 @@ def _editorconfig(text: str) -> Manifest:
     ini = _ini(f"[top]\n{text}")
     held = dict(ini["*"]) if "*" in ini else {}
     return Manifest(
-        conventions=_named(
+        conventions=_without_empty(
             indent=_indent(held.get("indent_style"), held.get("indent_size")),
             line_length=_length(held.get("max_line_length")),
         )
@@ -201,12 +201,14 @@ def _prettier(text: str) -> Manifest:
     width = held.get("tabWidth")
     indent = _indent(style, width) if width is not None or style == "tab" else ""
     length = _length(held.get("printWidth"))
-    return Manifest(conventions=_named(formatter="prettier", indent=indent, line_length=length))
+    return Manifest(
+        conventions=_without_empty(formatter="prettier", indent=indent, line_length=length)
+    )
 
 
 def _rustfmt(text: str) -> Manifest:
     length = _length(tomllib.loads(text).get("max_width"))
-    return Manifest(conventions=_named(formatter="rustfmt", line_length=length))
+    return Manifest(conventions=_without_empty(formatter="rustfmt", line_length=length))
 
 
 def _ruff(text: str) -> Manifest:
@@ -216,14 +218,14 @@ def _ruff(text: str) -> Manifest:
 def _flake8(text: str) -> Manifest:
     ini = _ini(text)
     length = ini["flake8"].get("max-line-length") if "flake8" in ini else None
-    return Manifest(conventions=_named(line_length=_length(length)))
+    return Manifest(conventions=_without_empty(line_length=_length(length)))
 
 
 def _clang_format(text: str) -> Manifest:
     length = re.search(r"^ColumnLimit:\s*(\d+)", text, re.MULTILINE)
     indent = re.search(r"^IndentWidth:\s*(\d+)", text, re.MULTILINE)
     return Manifest(
-        conventions=_named(
+        conventions=_without_empty(
             formatter="clang-format",
             indent=_indent("space", indent[1]) if indent else "",
             line_length=_length(length[1] if length else None),
@@ -232,7 +234,7 @@ def _clang_format(text: str) -> Manifest:
 
 
 def _ini(text: str) -> ConfigParser:
-    """Return what an INI file holds. Raises `ValueError`."""
+    """Return the sections of an INI file. Raises `ValueError`."""
     import configparser
 
     ini = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
@@ -243,7 +245,7 @@ def _ini(text: str) -> ConfigParser:
     return ini
 
 
-def _named(**values: str) -> dict[str, str]:
+def _without_empty(**values: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 

@@ -43,7 +43,7 @@ class ProjectProfile:
         return [f"{name} ({count} file{'s' * (count != 1)})" for name, count in counted]
 
     def values(self, name: str) -> tuple[str, ...]:
-        """Return what the scan found for the row `name` of `TITLES`."""
+        """Return the findings of the scan for the row `name` of `TITLES`."""
         match name:
             case "languages":
                 return tuple(self.counted_languages())

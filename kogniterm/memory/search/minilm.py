@@ -127,7 +127,7 @@ def vectors_installed() -> bool:
 # --- the network -----------------------------------------------------------------------------
 
 
-class _Table:
+class _TokenTable:
     """Rows of 8-bit numbers and their scales; a row becomes a vector when it is looked up."""
 
     def __init__(self, rows: NDArray[np.int8], scale: Matrix) -> None:
@@ -327,10 +327,10 @@ def _norm(tensors: Tensors, name: str) -> tuple[Matrix, Matrix]:
     return _floats(tensors, f"{name}.weight"), _floats(tensors, f"{name}.bias")
 
 
-def _table(tensors: Tensors, name: str) -> _Table:
+def _table(tensors: Tensors, name: str) -> _TokenTable:
     import numpy
 
-    return _Table(tensors[f"{name}_q"].astype(numpy.int8), _floats(tensors, f"{name}_scale"))
+    return _TokenTable(tensors[f"{name}_q"].astype(numpy.int8), _floats(tensors, f"{name}_scale"))
 
 
 # --- word pieces -----------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def idf(holding: int, total: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WordEntry:
     """The terms of a fact or lesson, in order, and further terms of less weight."""
 
     number: int
@@ -49,18 +49,18 @@ class Entry:
     extra: tuple[str, ...] = ()
 
 
-def fact_entry(fact: Fact) -> Entry:
+def fact_entry(fact: Fact) -> WordEntry:
     """Return the index entry of `fact`."""
     own = stems_of(fact.text)
     keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
-    return Entry(fact.id, fact.project, tuple(own), tuple(sorted(keywords.difference(own))))
+    return WordEntry(fact.id, fact.project, tuple(own), tuple(sorted(keywords.difference(own))))
 
 
-def lesson_entry(number: int, project: str, task: str, about: str) -> Entry:
+def lesson_entry(number: int, project: str, task: str, about: str) -> WordEntry:
     """Return the index entry of the lesson `number` on `task`; `about` are its other words."""
     own = stems_of(task)
     extra = sorted({*stems_of(about)}.difference(own))
-    return Entry(-number, lessons_of(project), tuple(own), tuple(extra))
+    return WordEntry(-number, lessons_of(project), tuple(own), tuple(extra))
 
 
 def lessons_of(project: str) -> str:
@@ -176,7 +176,7 @@ def is_made(sql: MemoryDatabase) -> bool:
     return sql.one(query, (sql.user, STEMMING)) is not None
 
 
-def make(sql: MemoryDatabase, entries: Iterable[Entry]) -> None:
+def make(sql: MemoryDatabase, entries: Iterable[WordEntry]) -> None:
     """Make the user's index of all their `entries`, inside a transaction."""
     for table in INDEX_TABLES:
         sql.run(f"DELETE FROM {table} WHERE user_id = ?", (sql.user,))
@@ -185,7 +185,7 @@ def make(sql: MemoryDatabase, entries: Iterable[Entry]) -> None:
         _insert(sql, entry)
 
 
-def index(sql: MemoryDatabase, number: int, entry: Entry | None) -> None:
+def index(sql: MemoryDatabase, number: int, entry: WordEntry | None) -> None:
     """Bring the rows of what was written up to date, inside the transaction that did."""
     if not is_made(sql):
         return
@@ -194,7 +194,7 @@ def index(sql: MemoryDatabase, number: int, entry: Entry | None) -> None:
         _insert(sql, entry)
 
 
-def _insert(sql: MemoryDatabase, entry: Entry) -> None:
+def _insert(sql: MemoryDatabase, entry: WordEntry) -> None:
     weights = {term: float(count) for term, count in Counter(entry.terms).items()}
     weights |= {term: KEYWORD for term in entry.extra if term not in weights}
     if not weights:

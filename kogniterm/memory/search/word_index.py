@@ -98,7 +98,7 @@ class WordIndex:
         return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
 
     def rarest(self) -> float:
-        """Return what a word of one fact alone adds to the score of a fact of average length."""
+        """Return the score that a word of one fact alone adds to a fact of average length."""
         return idf(1, len(self)) if len(self) else 0.0
 
     def _alternatives(self, token: Token, spoken: Language, is_name: bool) -> dict[str, float]:
@@ -166,7 +166,7 @@ class WordIndex:
     def _score(
         self, rarities: Mapping[str, float], only: Mapping[int, float] | None
     ) -> dict[int, float]:
-        """Return what a concept adds to each fact, or to each of `only`: its best term counts."""
+        """Return the score that a concept adds to each fact (of `only`), by its best term."""
         best: dict[int, float] = {}
         for term, rarity in rarities.items():
             impacts = self._index.impacts(term, only)

@@ -53,7 +53,7 @@ _ENDINGS = {language: tuple(endings.split()) for language, endings in _ENDING_LI
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class CommandExample:
     """A request and a command that fulfils it."""
 
     request: str
@@ -62,16 +62,16 @@ class Example:
     category: str = ""
 
 
-def _read(language: Language) -> Iterator[Example]:
+def _read(language: Language) -> Iterator[CommandExample]:
     table = _EXAMPLES / f"examples_{language}.tsv"
     for line in table.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             category, request, command = line.split("\t")
-            yield Example(request, command, language, category)
+            yield CommandExample(request, command, language, category)
 
 
 @cache
-def examples() -> tuple[Example, ...]:
+def examples() -> tuple[CommandExample, ...]:
     """Return every pair of the bank; read once."""
     return tuple(example for language in LANGUAGES for example in _read(language))
 
@@ -125,9 +125,9 @@ def words_of(text: str, language: Language) -> list[str]:
 class Bank:
     """Examples of one language, ready to be searched."""
 
-    def __init__(self, examples: Iterable[Example], language: Language) -> None:
+    def __init__(self, examples: Iterable[CommandExample], language: Language) -> None:
         self.language = language
-        self.examples: Sequence[Example] = tuple(
+        self.examples: Sequence[CommandExample] = tuple(
             example for example in examples if example.language == language
         )
         counted = [Counter(words_of(example.request, language)) for example in self.examples]
@@ -160,7 +160,7 @@ class Bank:
                 scores[number] *= _OTHER_ACTION
         return scores
 
-    def nearest(self, request: str, count: int) -> tuple[Example, ...]:
+    def nearest(self, request: str, count: int) -> tuple[CommandExample, ...]:
         """Return the `count` best examples, best first; of equal ones the earlier in the bank."""
         scores = self.scores(request)
         order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
@@ -182,7 +182,7 @@ class LearnedExamples:
 
     file: Path
 
-    def load(self) -> tuple[Example, ...]:
+    def load(self) -> tuple[CommandExample, ...]:
         """Every example, oldest first."""
         try:
             lines = self.file.read_text(encoding="utf-8").splitlines()
@@ -202,17 +202,17 @@ class LearnedExamples:
         if not command or "\n" in command or len(command) > MAX_COMMAND:
             return False
         kept = [one for one in self.load() if one.request.casefold() != request.casefold()]
-        kept.append(Example(request, command, language_of(request)))
+        kept.append(CommandExample(request, command, language_of(request)))
         write_private(self.file, "".join(map(_line, kept[-MOST:])).encode())
         return True
 
 
-def _line(example: Example) -> str:
+def _line(example: CommandExample) -> str:
     pair = {"request": example.request, "command": example.command}
     return json.dumps(pair, ensure_ascii=False) + "\n"
 
 
-def _example(line: str) -> Example | None:
+def _example(line: str) -> CommandExample | None:
     try:
         data = json.loads(line)
         request, command = data["request"], data["command"]
@@ -220,4 +220,4 @@ def _example(line: str) -> Example | None:
         return None
     if not isinstance(request, str) or not isinstance(command, str):
         return None
-    return Example(request, command, language_of(request))
+    return CommandExample(request, command, language_of(request))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
 from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
-from kogniterm.models.local.bank import Example
+from kogniterm.models.local.bank import CommandExample
 from kogniterm.models.local.commands import CommandWriter, Completion
 from kogniterm.models.local.conversation import (
     asks_for_judgement,
@@ -30,7 +30,7 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
+from kogniterm.models.local.runtime import Chat, FinishedReply, LocalPrompt, Runtime, chat_text
 from kogniterm.models.local.steps import (
     TurnSoFar,
     answer,
@@ -66,7 +66,7 @@ def open_local(
     weights_folder: Path | None = None,
     *,
     weights_file: Path | None = None,
-    extra_examples: Callable[[], Sequence[Example]] = tuple,
+    extra_examples: Callable[[], Sequence[CommandExample]] = tuple,
 ) -> LocalModel:
     """Return the local model called `name`, from `weights_file` or the verified file in the folder.
 
@@ -105,7 +105,7 @@ class LocalModel:
         entry: Weights,
         file: Path,
         *,
-        extra_examples: Callable[[], Sequence[Example]] = tuple,
+        extra_examples: Callable[[], Sequence[CommandExample]] = tuple,
     ) -> None:
         self._info = ModelInfo(
             name=entry.name,
@@ -216,12 +216,12 @@ class LocalModel:
         pieces: list[str] = []
         usage = ONE_CALL
         most = MAX_ANSWER_TOKENS if short else MAX_PROSE_TOKENS
-        prompt = Prompt(self._fitting(chat, most), most, stop=("\n\n",) if short else ())
+        prompt = LocalPrompt(self._fitting(chat, most), most, stop=("\n\n",) if short else ())
         async for notice in self._loading():
             yield notice
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
-                if isinstance(event, Finished):
+                if isinstance(event, FinishedReply):
                     usage = _usage(event)
                     if event.cut:
                         pieces.append(" …")
@@ -240,7 +240,7 @@ class LocalModel:
 
     async def _json(self, request: ModelRequest) -> Reply:
         text = self._fitting(_chat(request.messages), MAX_JSON_TOKENS)
-        written = await self._write(Prompt(text, MAX_JSON_TOKENS, schema=request.schema))
+        written = await self._write(LocalPrompt(text, MAX_JSON_TOKENS, schema=request.schema))
         try:
             json.loads(written.text)
         except ValueError as error:
@@ -257,11 +257,11 @@ class LocalModel:
             )
         return text
 
-    async def _write(self, prompt: Prompt) -> Completion:
+    async def _write(self, prompt: LocalPrompt) -> Completion:
         pieces: list[str] = []
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
-                if isinstance(event, Finished):
+                if isinstance(event, FinishedReply):
                     return Completion("".join(pieces), _usage(event), event.cut)
                 pieces.append(event)
         raise ModelReplyError("The local model sent no reply; try again.")
@@ -281,7 +281,7 @@ def _chat(messages: Sequence[BaseMessage]) -> Chat:
     return [(roles.get(message.type, "user"), message.text) for message in messages]
 
 
-def _usage(finished: Finished) -> Usage:
+def _usage(finished: FinishedReply) -> Usage:
     return Usage(finished.input, finished.output, finished.cached, calls=1)
 
 

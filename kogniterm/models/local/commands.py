@@ -16,9 +16,9 @@ from typing import NamedTuple
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
 from kogniterm.host.programs import find_user_program
-from kogniterm.models.local.bank import Bank, Example, examples
+from kogniterm.models.local.bank import Bank, CommandExample, examples
 from kogniterm.models.local.conversation import asks_how, asks_to_look, wording
-from kogniterm.models.local.runtime import Chat, Prompt, chat_text
+from kogniterm.models.local.runtime import Chat, LocalPrompt, chat_text
 from kogniterm.models.local.steps import TurnSoFar
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain
 from kogniterm.types import Usage
@@ -98,7 +98,7 @@ _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 HARM = "harm"
 
 
-def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, ...]:
+def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple[str, ...]:
     """Return the reasons against `command` for `request`, worst first."""
     found = []
     if needless_harm(request, command):
@@ -145,7 +145,7 @@ def _wants_it_gone(request: str) -> bool:
     return bool(_WANTS_IT_GONE.search(asked))
 
 
-def mended(request: str, command: str) -> str:
+def correct_command(request: str, command: str) -> str:
     """Return `command` with the mistakes corrected whose correction is certain.
 
     A text that is to be replaced is spelled as in `request`. A list is counted when `request` asks
@@ -219,7 +219,7 @@ def _missing(command: str) -> list[str]:
     return [f"no program {name}" for name in named if find_user_program(name) is None]
 
 
-def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[str]:
+def _copied(request: str, command: str, shown: Collection[CommandExample]) -> Iterable[str]:
     asked = plain(request)
     theirs = {
         name
@@ -247,7 +247,7 @@ class Completion(NamedTuple):
     cut: bool
 
 
-class Proposal(NamedTuple):
+class CommandProposal(NamedTuple):
     """The best command found, the remaining reasons against it, and the usage."""
 
     command: str
@@ -278,12 +278,12 @@ class CommandWriter:
 
     def __init__(
         self,
-        write: Callable[[Prompt], Awaitable[Completion]],
-        extra: Callable[[], Sequence[Example]],
+        write: Callable[[LocalPrompt], Awaitable[Completion]],
+        extra: Callable[[], Sequence[CommandExample]],
     ) -> None:
         self._write = write
         self._extra = extra
-        self._built: Sequence[Example] = ()
+        self._built: Sequence[CommandExample] = ()
         self._banks: Mapping[Language, Bank] | None = None
 
     def bank(self, language: Language) -> Bank:
@@ -298,9 +298,9 @@ class CommandWriter:
     def known(self, text: str, language: Language) -> float:
         return self.bank(language).known(text)
 
-    async def propose(self, turn: TurnSoFar, part: str) -> Proposal:
+    async def propose(self, turn: TurnSoFar, part: str) -> CommandProposal:
         """Return a command for `part`. Raises `ModelReplyError` without any usable reply."""
-        found: list[Proposal] = []
+        found: list[CommandProposal] = []
         usage = Usage()
         # After a failure the next-best examples: the best ones led to what failed.
         first = len(turn.failed) * EXAMPLES
@@ -311,16 +311,16 @@ class CommandWriter:
             shown = similar[rank:] or similar[-EXAMPLES:]
             # The model sometimes repeats a failed command that it is shown; then it is not shown.
             text = chat_text(command_chat(turn, part, shown, with_failure=number == 0))
-            prompt = Prompt(text, MAX_COMMAND_TOKENS, stop=("\n",), grammar=_ONE_LINE)
+            prompt = LocalPrompt(text, MAX_COMMAND_TOKENS, stop=("\n",), grammar=_ONE_LINE)
             written = await self._write(prompt)
             usage += written.usage
-            command = mended(part, written.text.strip())
+            command = correct_command(part, written.text.strip())
             if written.cut or not command or _PROSE.match(command):
                 continue
             against = (*doubts(part, command, shown), *_missing(command))
             if turn.failed and command == turn.failed[-1].command:
                 against = (_REPEATED, *against)
-            found.append(Proposal(command, against, usage))
+            found.append(CommandProposal(command, against, usage))
             if not against:
                 break
         if not found:
@@ -329,11 +329,11 @@ class CommandWriter:
                 "request, or split it into smaller ones."
             )
         best = min(found, key=lambda proposal: proposal.weight)
-        return Proposal(best.command, best.doubts, usage)
+        return CommandProposal(best.command, best.doubts, usage)
 
 
 def command_chat(
-    turn: TurnSoFar, part: str, shown: Sequence[Example], *, with_failure: bool = True
+    turn: TurnSoFar, part: str, shown: Sequence[CommandExample], *, with_failure: bool = True
 ) -> Chat:
     """Return the chat for `part`: examples, earlier parts, the request, the error."""
     chat = [("system", prompts.text("local_model.command"))]

@@ -47,7 +47,7 @@ def chat_text(chat: Chat) -> str:
     return "".join(turns) + f"{_START}assistant\n"
 
 
-class Prompt(NamedTuple):
+class LocalPrompt(NamedTuple):
     """One completion: at most `max_tokens`, ended by `stop`, formed by a grammar or a schema."""
 
     text: str
@@ -57,7 +57,7 @@ class Prompt(NamedTuple):
     schema: Mapping[str, Any] | None = None
 
 
-class Finished(NamedTuple):
+class FinishedReply(NamedTuple):
     """The end of a completion: `cut` when it ran into `max_tokens`; the rest counts tokens."""
 
     cut: bool
@@ -224,8 +224,8 @@ class Runtime:
                 self._end()
             self._process = self._end = None
 
-    async def complete(self, prompt: Prompt) -> AsyncGenerator[str | Finished]:
-        """Return the completion as it streams, then `Finished`. Cancel the task to stop it.
+    async def complete(self, prompt: LocalPrompt) -> AsyncGenerator[str | FinishedReply]:
+        """Return the completion as it streams, then `FinishedReply`. Cancel the task to stop it.
 
         Raises `ContextOverflowError`, `ModelReplyError`, or `ModelUnavailableError` when the
         worker cannot run here. A worker that ended before its first word is replaced once.
@@ -243,7 +243,7 @@ class Runtime:
                 else:
                     return
 
-    async def _attempt(self, prompt: Prompt) -> AsyncGenerator[str | Finished | None]:
+    async def _attempt(self, prompt: LocalPrompt) -> AsyncGenerator[str | FinishedReply | None]:
         """One request to one worker; None when the worker has gone."""
         loop = asyncio.get_running_loop()
         inbox: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
@@ -269,7 +269,7 @@ class Runtime:
             with process.lock:
                 process.inboxes.pop(number, None)
 
-    def _event(self, message: Mapping[str, Any], process: _Process) -> str | Finished | None:
+    def _event(self, message: Mapping[str, Any], process: _Process) -> str | FinishedReply | None:
         if message is _GONE:
             if process.failed is not None:
                 raise _load_error(process.failed, str(self._start["file"]))
@@ -278,7 +278,7 @@ class Runtime:
             return str(message["text"])
         if "error" in message:
             raise _request_error(message)
-        return Finished(
+        return FinishedReply(
             cut=message["end"] == "length",
             input=message.get("input", 0),
             output=message.get("output", 0),

@@ -22,7 +22,7 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import walk_folder
 from kogniterm.models.local.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.settings import environment
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 
 _CHUNK = 1 << 20
@@ -36,7 +36,7 @@ def source_of(entry: Weights, given: str | None = None) -> Source:
         raise UsageError(
             "{url} is not a file: download it, and specify the file with --source.", url=given
         )
-    return path_source(named("", given))
+    return path_source(expand_path("", given))
 
 
 def path_source(path: Path) -> Source:

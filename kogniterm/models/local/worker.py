@@ -24,7 +24,7 @@ from typing import IO, Any
 IDLE_SECONDS = 900.0  # then the memory goes back; the next request starts a new process
 
 
-class Worker:
+class ModelWorker:
     """Answers requests one after the other, on the main thread."""
 
     def __init__(self, out: IO[bytes]) -> None:
@@ -157,7 +157,7 @@ def main() -> None:
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         start = json.loads(sys.stdin.buffer.readline())
-        worker = Worker(out)
+        worker = ModelWorker(out)
         threading.Thread(target=worker.listen, daemon=True).start()
         if worker.load(start):
             worker.serve()

@@ -119,12 +119,12 @@ class Gathered:
     def message(self) -> AIMessage:
         """Return the whole message; of one that is too long the beginning, without its calls."""
         if not self.problem:
-            return joined(self._chunks)
+            return join_chunks(self._chunks)
         said = "".join(d.text for chunk in self._chunks[:1_000] for d in deltas(chunk))
         return AIMessage(said[:KEPT_OF_TOO_LONG])
 
 
-def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
+def join_chunks(chunks: Sequence[AIMessageChunk]) -> AIMessage:
     """Return the whole message of a stream, with its raw response metadata.
 
     Joined once at the end: adding chunk by chunk validates the growing message every time.
@@ -183,7 +183,7 @@ def _arguments(raw: str) -> tuple[dict[str, Any] | None, str | None]:
     return value, None
 
 
-def cleaned(message: AIMessage, problem: str = "") -> AIMessage:
+def clean_message(message: AIMessage, problem: str = "") -> AIMessage:
     """Return `message` as it joins the history: provider noise dropped, signatures kept.
 
     `problem` says why it cannot be used.

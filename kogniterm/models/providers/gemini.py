@@ -26,7 +26,7 @@ from kogniterm.models.providers.gemini_schema import declared
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
-    adjusted,
+    adjust_error,
     checked_key,
     checked_url,
     detail,
@@ -105,7 +105,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         return chat
 
     def _prefix_cache(self, wire: Wire) -> PrefixCache | None:
-        """Return what stores the beginning of requests, for a model that allows it."""
+        """Return the cache for the beginning of requests, for a model that allows it."""
         from kogniterm.models.providers.gemini_cache import PrefixCache, ProviderCaches
 
         provider, _colon, model = self._info.name.partition(":")
@@ -284,7 +284,7 @@ def _from_api(error: Any, model: str) -> ModelError:
     if wait is None:
         wait = _retry_info(details)
     if code == 429 and _daily(details):
-        return adjusted(
+        return adjust_error(
             ModelQuotaError(
                 "The daily Gemini quota of {model} is used up ({detail}).",
                 model=model,

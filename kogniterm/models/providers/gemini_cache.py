@@ -61,7 +61,7 @@ class Stored(NamedTuple):
     expires: float
 
 
-class _Request(NamedTuple):
+class _CachedRequest(NamedTuple):
     """A request that was answered, and the tokens of its input."""
 
     head: object
@@ -89,7 +89,7 @@ class PrefixCache:
         self.send, self.listed, self.now = send, listed, now
         self.owed = Usage()
         self._stored: Stored | None = None
-        self._before: _Request | None = None
+        self._before: _CachedRequest | None = None
         self._off = False
         self._work: asyncio.Task[None] | None = None
 
@@ -115,7 +115,7 @@ class PrefixCache:
 
         `tokens` are those of its input, of which `cached` came from a cache.
         """
-        before, self._before = self._before, _Request(head, tuple(groups), tokens)
+        before, self._before = self._before, _CachedRequest(head, tuple(groups), tokens)
         if self._off or (self._work is not None and not self._work.done()):
             return
         used = self.covering(head, groups)
@@ -129,7 +129,7 @@ class PrefixCache:
             self._work = asyncio.create_task(self._store(head, fixed, tuple(groups)))
 
     def _worth_it(
-        self, before: _Request | None, head: object, groups: Sequence[bytes], cached: int
+        self, before: _CachedRequest | None, head: object, groups: Sequence[bytes], cached: int
     ) -> bool:
         """Return whether the request went on from the one before, and no cache served that."""
         other = self._stored
@@ -163,7 +163,7 @@ class PrefixCache:
         )
         self.owed += Usage(input=tokens, written=tokens, stored=tokens * SECONDS)
         if self.listed is not None:
-            self.listed.add(Listed(name, self.url, expires))
+            self.listed.add(ListedCache(name, self.url, expires))
         if old is not None:
             await self._delete(old)
 
@@ -178,7 +178,7 @@ class PrefixCache:
         self._stored = stored._replace(expires=expires)
         self.owed += Usage(stored=int(stored.tokens * (SECONDS - left)))
         if self.listed is not None:
-            self.listed.add(Listed(stored.name, self.url, expires))
+            self.listed.add(ListedCache(stored.name, self.url, expires))
 
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -222,7 +222,7 @@ class PrefixCache:
 # --- the list of stored content ------------------------------------------------------------------
 
 
-class Listed(NamedTuple):
+class ListedCache(NamedTuple):
     """Stored content: its name, the address of the service, and when it expires."""
 
     name: str
@@ -236,7 +236,7 @@ class ProviderCaches:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def add(self, one: Listed) -> None:
+    def add(self, one: ListedCache) -> None:
         """List stored content; one that cannot be listed expires by itself."""
         try:
             write_private(self._file(one.name), json.dumps(one._asdict()).encode())
@@ -248,11 +248,11 @@ class ProviderCaches:
         with suppress(OSError):
             self._file(name).unlink(missing_ok=True)
 
-    def current(self, now: float) -> Iterator[Listed]:
-        """Yield what has not expired; the others are removed from the list."""
+    def current(self, now: float) -> Iterator[ListedCache]:
+        """Yield the caches that have not expired; the others are removed from the list."""
         for file in sorted(self.folder.glob("*.json")):
             try:
-                one = Listed(**json.loads(file.read_bytes()))
+                one = ListedCache(**json.loads(file.read_bytes()))
                 alive = one.expires > now
             except (OSError, ValueError, TypeError):
                 alive = False
@@ -266,7 +266,7 @@ class ProviderCaches:
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
 
-def delete_listed(one: Listed, key: str) -> bool:
+def delete_listed(one: ListedCache, key: str) -> bool:
     """Delete stored content; return whether it is gone."""
     address = f"{one.url.rstrip('/')}/{GEMINI_API}/{one.name}"
     request = Request(address, headers={"x-goog-api-key": key}, method="DELETE")

@@ -190,7 +190,7 @@ class Wire(httpx.AsyncBaseTransport):
         self.prefixes: PrefixCache | None = None
 
     def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> WireCall:
-        """Return what to hand to the client so that the joined request holds all of `messages`.
+        """Return the messages for the client with which the joined request holds all of `messages`.
 
         `settings` are the keyword arguments that shape the request: tools and reply schema.
         """

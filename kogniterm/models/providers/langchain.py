@@ -35,7 +35,7 @@ from kogniterm.models.providers.compatible_stream import MendedStream
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
-    adjusted,
+    adjust_error,
     checked_key,
     checked_url,
     detail,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
 
-class Client(NamedTuple):
+class ProviderClient(NamedTuple):
     """A provider's chat model, what closes its connections, and what each call adds."""
 
     chat: BaseChatModel
@@ -68,7 +68,7 @@ CACHED: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
 """Anthropic's mark of the end of a part to be cached, for five minutes after its last use."""
 
 
-class LangChainModel(ProviderModel[Client]):
+class LangChainModel(ProviderModel[ProviderClient]):
     """A model behind LangChain's interface."""
 
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
@@ -91,7 +91,7 @@ class LangChainModel(ProviderModel[Client]):
             await self._client.close()
             self._client = self._bound = None
 
-    def _connect(self) -> Client:
+    def _connect(self) -> ProviderClient:
         return CLIENTS[self._info.provider](self._info, self._key, self._options, self._url)
 
     def _no_client(self, why: str) -> ModelError:
@@ -126,7 +126,9 @@ class LangChainModel(ProviderModel[Client]):
             async for chunk in stream:
                 yield chunk
 
-    def _with_tools(self, client: Client, tools: tuple[ToolSpec, ...]) -> Runnable[Any, Any]:
+    def _with_tools(
+        self, client: ProviderClient, tools: tuple[ToolSpec, ...]
+    ) -> Runnable[Any, Any]:
         """Return the chat model with `tools` bound, once as long as they stay the same."""
         from kogniterm.models.providers.chunks import tool_form
 
@@ -175,7 +177,7 @@ class LangChainModel(ProviderModel[Client]):
                 host=host,
                 provider=provider,
             )
-            return adjusted(redirected, retryable=False)
+            return adjust_error(redirected, retryable=False)
         if isinstance(status, int) and status >= 400:
             response: Any = getattr(error, "response", None)
             wait = retry_after(getattr(response, "headers", None) or {})
@@ -184,7 +186,7 @@ class LangChainModel(ProviderModel[Client]):
                 isinstance(found, ModelQuotaError)
                 and getattr(error, "code", "") == "insufficient_quota"
             ):
-                return adjusted(found, retryable=False)
+                return adjust_error(found, retryable=False)
             return found
         for cause in _causes(error):
             broken = from_transport(cause, provider=provider, host=host)
@@ -237,7 +239,7 @@ def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Client:
+def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> ProviderClient:
     import openai
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
@@ -262,7 +264,7 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
         stream_usage=True,
         http_async_client=http,
     )
-    return Client(chat, http.aclose, {})
+    return ProviderClient(chat, http.aclose, {})
 
 
 async def _mend(response: Any) -> None:
@@ -271,7 +273,7 @@ async def _mend(response: Any) -> None:
         read_through(MendedStream, response)
 
 
-def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Client:
+def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> ProviderClient:
     import anthropic
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
@@ -302,7 +304,7 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
         stop=None,
         **thinking,
     )
-    return Client(chat, own.close, CACHED if options.prompt_cache else {})
+    return ProviderClient(chat, own.close, CACHED if options.prompt_cache else {})
 
 
 def _anthropic_form(tool: ToolSpec) -> dict[str, Any]:
@@ -349,7 +351,7 @@ def _ollama_thinking(info: ModelInfo, options: ModelOptions) -> bool | str | Non
     return info.effort != "none"
 
 
-def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
+def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> ProviderClient:
     import httpx
     from langchain_ollama import ChatOllama
 
@@ -366,10 +368,10 @@ def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
         client_kwargs={"timeout": options.idle},
         async_client_kwargs={"transport": transport, "event_hooks": hooks()},
     )
-    return Client(chat, transport.aclose, {})
+    return ProviderClient(chat, transport.aclose, {})
 
 
-CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], Client]] = {
+CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], ProviderClient]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "ollama": _ollama,
@@ -425,7 +427,7 @@ LIST_SECONDS = 2.0
 MOST_BYTES = 4_000_000
 
 
-def pulled(url: str) -> list[str]:
+def list_pulled(url: str) -> list[str]:
     """Return the names of the models at `url`, the one changed last first.
 
     https://docs.ollama.com/api/tags. Raises `SettingsError` for an address that is none, and
@@ -449,7 +451,7 @@ def pulled(url: str) -> list[str]:
 
 def latest_pulled(url: str) -> str:
     """Return the model changed last at `url`. Raises `ModelNotFoundError` where there is none."""
-    names = pulled(url)
+    names = list_pulled(url)
     if not names:
         raise ModelNotFoundError(
             "Ollama at {host} has no model; pull one there with: ollama pull MODEL",

@@ -95,7 +95,7 @@ class ProviderModel(Generic[Client]):
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         from kogniterm.models.providers.chunks import (
             Gathered,
-            cleaned,
+            clean_message,
             deltas,
             sources_of,
             usage_of,
@@ -119,7 +119,7 @@ class ProviderModel(Generic[Client]):
             raise failure
         problem = gathered.problem or self._problem(message)
         sources = sources_of(message) if request.purpose == "web_search" else ()
-        yield Reply(cleaned(message, problem), usage_of(message), sources)
+        yield Reply(clean_message(message, problem), usage_of(message), sources)
 
     @abstractmethod
     def _connect(self) -> Client:
@@ -273,7 +273,7 @@ OVERFLOW_SIGNS = (
 """Words of providers for a request that does not fit; compared in lower case."""
 
 
-def adjusted(
+def adjust_error(
     error: Kind, *, retryable: bool | None = None, retry_after: float | None = None
 ) -> Kind:
     """Return `error` with the details of this failure about another try."""
@@ -342,12 +342,12 @@ def from_status(
         limited = ModelQuotaError(
             "Rate limit or quota of {model} at {provider} reached ({detail}).", **values
         )
-        return adjusted(limited, retry_after=wait)
+        return adjust_error(limited, retry_after=wait)
     if status >= 500 or status in {408, 409}:
         broken = ModelUnavailableError(
             "{provider} failed with status {status} ({detail}).", **values
         )
-        return adjusted(broken, retry_after=wait)
+        return adjust_error(broken, retry_after=wait)
     return ModelError("{provider} refused the request with status {status} ({detail}).", **values)
 
 
@@ -370,7 +370,7 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
         unusable = ModelUnavailableError(
             "The address {host} of {provider} cannot be used ({detail}).", **values
         )
-        return adjusted(unusable, retryable=False)
+        return adjust_error(unusable, retryable=False)
     if kinds & {"TransportError", "RemoteProtocolError"}:
         return ModelUnavailableError(
             "The connection to {provider} at {host} was cut before the reply was complete.",

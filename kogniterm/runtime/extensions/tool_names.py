@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 
 SHARED_NAMES = {
     "execute_command": "Bash",
@@ -102,4 +102,4 @@ def meant_tool(name: str, known: Collection[str]) -> str | None:
     """Return the tool of `known` that was meant by a name or pattern of any agent, or None."""
     pattern = parse_pattern(name)
     shared = next((one for one in pattern.tools if one in known), None) if pattern else None
-    return shared or meant(name, sorted(known))
+    return shared or closest_word(name, sorted(known))

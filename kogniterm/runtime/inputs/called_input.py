@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import UserInput
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def resolve_input(
     if not is_slash_command(given.text):
         return given
     from kogniterm.runtime.inputs.custom_commands import command_input
-    from kogniterm.text.spelling import meant
 
     built_in = own_commands()
     made, names = command_input(session, given.text, built_in)
@@ -47,7 +47,7 @@ def resolve_input(
         files = dict.fromkeys((*made.attachments, *given.attachments))
         return replace(made, data=given.data, source=given.source, attachments=tuple(files))
     name, _argument = split_line(given.text)
-    near = None if name in built_in else meant(name, names)
+    near = None if name in built_in else closest_word(name, names)
     if near:
         raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
     return given

@@ -23,7 +23,7 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.runtime.inputs.command_template import Template
 from kogniterm.runtime.named_files import mentions
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase, UserInput
@@ -120,7 +120,7 @@ class CustomCommand:
 
 def _is_own(folder: str, name: str) -> bool:
     try:
-        path = resolved(named(folder, name))
+        path = resolved(expand_path(folder, name))
     except (OSError, ValueError):
         return False
     return path.is_relative_to(resolved(Path(folder))) and not is_secret(str(path))

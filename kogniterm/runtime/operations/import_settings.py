@@ -35,7 +35,7 @@ from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret, re
 from kogniterm.runtime.extensions.foreign.source_files import LARGEST_TEXT
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
 from kogniterm.storage.folders import private_folder, seen_from, write_private
-from kogniterm.text.file_text import unified
+from kogniterm.text.file_text import unified_diff
 from kogniterm.text.redact import Redactor
 from kogniterm.types import Phrase
 
@@ -397,7 +397,7 @@ class _Planner:
     def _difference(self, path: Path, before: str, after: str) -> str:
         old, new = map(self.redactor.redact, (before, after))
         self.shown += len(before) + len(after)
-        return unified(seen_from_home(path, self.environ), old or None, new)
+        return unified_diff(seen_from_home(path, self.environ), old or None, new)
 
     def _skill_difference(
         self,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kogniterm import prompts
 from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, UsageError
 from kogniterm.models.catalog import BY_NAME, Provider
-from kogniterm.models.model_registry import default_name, installed, open_model
+from kogniterm.models.model_registry import default_name, is_installed, open_model
 from kogniterm.runtime.opening import KEY_SETTINGS, URL_SETTINGS, has_weights, model_options
 from kogniterm.settings.layers import read_env_file, remove_variables, save_setting, save_variable
 from kogniterm.types import Phrase
@@ -197,11 +197,11 @@ def ollama_models(settings: Settings) -> tuple[str, list[str]]:
 
     Asks the configured address, else the usual one on this machine.
     """
-    from kogniterm.models.providers.langchain import pulled
+    from kogniterm.models.providers.langchain import list_pulled
 
     url = settings.ollama_base_url or OLLAMA.url
     try:
-        return url, pulled(url)
+        return url, list_pulled(url)
     except (ModelError, SettingsError):
         return "", []
 
@@ -210,7 +210,7 @@ def missing_package(provider: Provider) -> str:
     """Return the command that installs what `provider` needs; empty where it is there."""
     from kogniterm.host.installation import install_command
 
-    return "" if installed(provider.name) else install_command(provider.distribution or "")
+    return "" if is_installed(provider.name) else install_command(provider.distribution or "")
 
 
 def variable_of(provider: Provider) -> str:

@@ -23,14 +23,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent import messages
-from kogniterm.agent.compaction import fitted
+from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
 from kogniterm.agent.model_asking import ask
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
 from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.agent.replies import MAX_UNUSABLE
-from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, Task, parse_task
+from kogniterm.agent.subagent import DELEGATE, DelegatedTask, Result, SubAgent, parse_task
 from kogniterm.errors import (
     BudgetError,
     ContextOverflowError,
@@ -265,7 +265,7 @@ class SessionRecipePorts:
         attempt = 1
         while True:
             system = SystemMessage(prompts.text("recipe"))
-            asked = fitted(system, messages, window.room(model.info, tools))
+            asked = fit_messages(system, messages, window.room(model.info, tools))
             try:
                 return await self._ask(ModelRequest(asked, tools, "decide_action", agent=key))
             except ContextOverflowError:
@@ -342,7 +342,7 @@ class SessionRecipePorts:
         """Return the id of the call of a node: the same when the recipe is continued."""
         return f"{call_ids(self.session)}{key.replace('/', '-')}"
 
-    async def _run_agent(self, key: str, task: Task) -> Result:
+    async def _run_agent(self, key: str, task: DelegatedTask) -> Result:
         context = replace(self.session.context.think_context(self.io, self.count), think=think)
         begun = self.session.state.agents.get(key, AgentState())
         return await SubAgent(key, task, context, self._take, begun).run()

@@ -18,7 +18,7 @@ from kogniterm.runtime.extensions.skills.skill_sources import (
 )
 from kogniterm.runtime.trust.skill_places import LARGEST
 from kogniterm.storage.folders import private_folder
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 
 
 def skills_of_folder(paths: Paths, folder: str) -> SkillSources:
@@ -31,7 +31,7 @@ def skill_named(sources: SkillSources, name: str) -> FoundSkill:
     found = by_name(sources.find())
     if name in found:
         return found[name]
-    near = meant(name, found)
+    near = closest_word(name, found)
     if near:
         raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
     raise UsageError("There is no skill {name}; `kogniterm skills list` lists them.", name=name)

@@ -23,7 +23,7 @@ from kogniterm.errors import UsageError
 from kogniterm.paths import OVERRIDES
 from kogniterm.protocols import Approver, EventSink
 from kogniterm.runtime.build import open_session
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -106,7 +106,7 @@ def _check_names(given: Iterable[str]) -> None:
     for name in given:
         if name in known:
             continue
-        near = meant(name, known)
+        near = closest_word(name, known)
         if near is not None:
             raise UsageError(
                 "There is no setting {name}; did you mean {near}?", name=name, near=near

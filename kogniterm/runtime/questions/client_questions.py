@@ -13,7 +13,7 @@ from kogniterm.runtime.questions.approval_facts import (
     label_phrase,
     proposed_by,
 )
-from kogniterm.text.file_text import changed
+from kogniterm.text.file_text import count_changes
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean, render, render_again, render_line, warnings
 from kogniterm.types import ActionRequest, Phrase, Plan
@@ -68,7 +68,7 @@ def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
         if len(request.detail) > _MOST_DETAIL:
             del shown[-1]
         lines += ["", *map(render_again, shown)]
-        if left := sum(changed(request.detail, len(shown))):
+        if left := sum(count_changes(request.detail, len(shown))):
             lines.append(say(Phrase("Changed lines not shown here: {count}", {"count": left})))
     return "\n".join(lines)
 

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
-from kogniterm.execution.hosts.answer_groups import grouped, host_groups, stops
+from kogniterm.execution.hosts.answer_groups import group_answers, host_groups, stops
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.protocols import EventSink, HostRunner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.sessions.records import HostIntent, HostOutcome
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.visible import clean
 from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport, events
 from kogniterm.types.hosts import (
@@ -60,7 +60,7 @@ def inventory_at(value: str, folder: str) -> Inventory:
 
     A name with a comma is a list of hosts, as Ansible reads it.
     """
-    source = value if "," in value else str(named(folder, value))
+    source = value if "," in value else str(expand_path(folder, value))
     return Inventory((source,), folder)
 
 
@@ -292,7 +292,7 @@ class HostCommands:
         return tuple(host for host in request.hosts if host not in known)
 
     def _end(self, request: ActionRequest, sink: EventSink) -> HostsEnd:
-        groups = grouped(self._recorded(request).values())
+        groups = group_answers(self._recorded(request).values())
         states = {group.state for group in groups}
         end = HostsEnd(
             answers_text(groups), bool(states - {"answered"}), bool(states & {"unknown", "running"})

@@ -14,7 +14,7 @@ from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
 from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
-from kogniterm.memory.preferences import shown
+from kogniterm.memory.preferences import value_text
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
@@ -402,8 +402,8 @@ def _set(new: Preference, old: Preference | None) -> Phrase:
     here = " --project" if new.project else ""
     undo = f"/preferences remove {new.key}{here}"
     if old is not None:
-        undo = f"/preferences set {new.key} {shown(old.value)}{here}"
-    values = {"name": new.key, "value": shown(new.value), "undo": undo}
+        undo = f"/preferences set {new.key} {value_text(old.value)}{here}"
+    values = {"name": new.key, "value": value_text(new.value), "undo": undo}
     if new.project:
         return Phrase("Preference set for this project: {name} = {value}. Undo: {undo}", values)
     return Phrase("Preference set: {name} = {value}. Undo: {undo}", values)

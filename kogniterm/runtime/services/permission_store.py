@@ -156,9 +156,9 @@ def not_found(permission_id: str) -> UsageError:
 
 
 def folder_id(folder: str) -> str:
-    """Return what tells a folder from a later one of the same name; empty if there is none.
+    """Return the folder's identity, or "" where there is no folder.
 
-    That is its inode and, as inodes are used again, the time it was made. The device is left out:
+    It is its inode and, as inodes are used again, the time it was made. The device is left out:
     its number may be another after a restart.
     """
     try:

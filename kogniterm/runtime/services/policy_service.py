@@ -48,7 +48,7 @@ from kogniterm.runtime.turn_ports import SandboxFindings, SessionModes
 from kogniterm.runtime.user_secrets import UserSecrets, received
 from kogniterm.sessions.records import Noted
 from kogniterm.settings import environment
-from kogniterm.storage.folders import named, private_folder, read_file, seen_from
+from kogniterm.storage.folders import expand_path, private_folder, read_file, seen_from
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     CHANGING_KINDS,
@@ -181,7 +181,7 @@ class PolicyService:
         gone = [one for one in report.effects if one.kind == "delete"]
         if any(one.outside or re.search(r"[*?\[…]", one.target) for one in gone):
             return report
-        if not all(self.created(named(self.workspace, one.target)) for one in gone):
+        if not all(self.created(expand_path(self.workspace, one.target)) for one in gone):
             return report
         own = {DELETES_FILE: DELETES_OWN_FILE}
         told = (replace(r, template=own.get(r.template, r.template)) for r in report.reasons)
@@ -197,7 +197,7 @@ class PolicyService:
             path = str(request.arguments.get("path"))  # resolved; a call may name it by a link
             said = [one["args"] for one in failed]
             given = (str(one.get("path")).replace("\0", "") for one in said)
-            meant = (os.path.realpath(named(cwd, one)) for one in given)
+            meant = (os.path.realpath(expand_path(cwd, one)) for one in given)
             return path not in meant and Path(path).name not in str(said)
         return request.effect in ("none", "read", "person")
 
@@ -253,7 +253,7 @@ class PolicyService:
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
-        path = os.path.realpath(named(cwd, str(request.arguments.get("path", ""))))
+        path = os.path.realpath(expand_path(cwd, str(request.arguments.get("path", ""))))
         quoted = shlex.quote(path)
         text = f"cat -- {quoted}" if request.effect == "read" else f"echo x > {quoted}"
         workspace = os.path.realpath(self.workspace)
@@ -839,7 +839,7 @@ def with_remotes(report: RiskReport) -> RiskReport:
 
 def _folder(name: str) -> Path:
     """Return the path of a folder in a report, where a mark stands for the home."""
-    return named("/", f"~{name.removeprefix(HOME)}" if name.startswith(HOME) else name)
+    return expand_path("/", f"~{name.removeprefix(HOME)}" if name.startswith(HOME) else name)
 
 
 _MAKE_NO_REPOSITORY = frozenset(

@@ -17,7 +17,7 @@ from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
 from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.planted import MOST_ENTRIES, How, State, planted
+from kogniterm.execution.sandbox.planted import MOST_ENTRIES, How, State, find_planted
 from kogniterm.runtime.turn_ports import SandboxFindings
 from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
@@ -161,7 +161,7 @@ class SandboxService:
         if box.reads_only and not self._still_runs:
             return [], []
         after = box.search()
-        named = _named(planted(self._before, after.states), box.workspace)
+        named = _named(find_planted(self._before, after.states), box.workspace)
         self._before = after.states
         self._still_runs = any(job.state == "running" for job in result.jobs)
         notices = [_notice(named)] if named else []

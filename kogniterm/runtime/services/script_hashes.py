@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from kogniterm.approval.analysis.paths_and_variables import within
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import RiskReport
 
 MAX_HASHED = 32 * 1024 * 1024
@@ -58,7 +58,7 @@ def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Itera
     """Yield where the workspace has, or could get, the programs that the command names."""
     bare = {argv[0] for argv in report.programs if argv and argv[0]}
     bare = {one for one in bare if not any(char in one for char in "/…=\0")}
-    given = [os.path.normpath(named(workspace, folder)) for folder in search_path.split(":")]
+    given = [os.path.normpath(expand_path(workspace, folder)) for folder in search_path.split(":")]
     common = [f"{workspace}/{folder}" for folder in _PROGRAM_FOLDERS]
     folders = [folder for folder in given if within(folder, workspace)]
     folders += [folder for folder in common if Path(folder).is_dir()]
@@ -69,7 +69,7 @@ def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Itera
 
 def _state(name: str, workspace: str, left: int) -> tuple[str, int]:
     """Return the state of one name or pattern, and how many bytes were read for it."""
-    path = str(named(workspace, name))
+    path = str(expand_path(workspace, name))
     if not glob.has_magic(name):
         return _file_state(path, left)
     found: list[str] = []

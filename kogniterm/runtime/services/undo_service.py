@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
-from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settled
+from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settle_path
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,
@@ -107,6 +107,6 @@ class UndoService:
         if request.effect == "edit" and "path" in request.arguments:
             found: Iterable[Path] = (Path(str(request.arguments["path"])),)
         else:
-            found = map(settled, paths_changed(report, str(self.workspace)))
+            found = map(settle_path, paths_changed(report, str(self.workspace)))
         inside = os.path.realpath(self.workspace)
         return tuple(path for path in found if path.is_relative_to(inside))

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import WalkLimits, walk_folder
-from kogniterm.memory.file_purge import FilePurge, Mention, Purged, is_regular
+from kogniterm.memory.file_purge import FilePurge, Purged, TextMention, is_regular
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.matching import Matcher
@@ -114,7 +114,7 @@ class UserFiles:
         self._written = written
         self._own = tuple(own)
 
-    def foreseen(self, terms: Sequence[str]) -> tuple[Mention, ...]:
+    def foreseen(self, terms: Sequence[str]) -> tuple[TextMention, ...]:
         """Return what `purge` would clean or remove, for the user to see before they agree."""
         matcher = Matcher(terms)
         if not matcher:
@@ -165,7 +165,7 @@ def _files(path: Path, unseen: list[Path]) -> Iterator[Path]:
 
 def _mentions(
     files: Iterable[Path], matcher: Matcher, largest: int | None = None
-) -> Iterator[Mention]:
+) -> Iterator[TextMention]:
     """Yield the lines of `files` that hold a term.
 
     Files that cannot be read, or have more than `largest` bytes, are skipped.
@@ -180,4 +180,4 @@ def _mentions(
         starts = dict.fromkeys(
             content.count(b"\n", 0, start) + 1 for start, _end in matcher.byte_spans(content)
         )
-        yield from (Mention(file, line) for line in starts)
+        yield from (TextMention(file, line) for line in starts)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, read_file, write_private
-from kogniterm.text.file_text import unified
+from kogniterm.text.file_text import unified_diff
 from kogniterm.types import Phrase
 
 
@@ -137,7 +137,7 @@ class TrustStore:
         for one in files:
             digest = known.get(one.name, one.digest)
             if one.is_text and digest != one.digest and (before := self._text(digest)) is not None:
-                found[one.name] = unified(one.name, before, one.text)
+                found[one.name] = unified_diff(one.name, before, one.text)
         return found
 
     def _text(self, digest: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.history import PastTurn, SessionHistory
-from kogniterm.text.redact import unnumbered
+from kogniterm.text.redact import without_numbers
 from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def given_before(journal: TurnJournal, task: UserInput) -> PastTurn | None:
 
 def _key(task: UserInput) -> tuple[str, str]:
     """Return what makes two tasks the same; secrets have other numbers in each process."""
-    return unnumbered(task.typed), unnumbered(task.data or "")
+    return without_numbers(task.typed), without_numbers(task.data or "")
 
 
 def repeat_answer(session: LiveSession, turn: PastTurn, sink: EventSink) -> Answer:

@@ -46,7 +46,7 @@ from kogniterm.sessions.journal.codec import (
     stored_records,
 )
 from kogniterm.sessions.journal.outcome_spool import Spool
-from kogniterm.sessions.journal.ownership import Lease
+from kogniterm.sessions.journal.ownership import SessionLease
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
@@ -183,7 +183,7 @@ class SessionJournal(Journal):
         now: Callable[[], float],
         fault: Fault,
         damaged: tuple[int, ...],
-        lease: Lease,
+        lease: SessionLease,
         anchor: Anchor,
         spool: Spool | None,
     ) -> None:
@@ -197,7 +197,7 @@ class SessionJournal(Journal):
         self._state = state
         self._now = now
         self._fault = fault
-        self._lease: Lease | None = lease
+        self._lease: SessionLease | None = lease
         self._anchor = anchor
         self._on_disk = False
         self._late: list[tuple[StoredRecord, RecordBody]] = []

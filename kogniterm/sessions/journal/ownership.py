@@ -32,7 +32,7 @@ class SessionBusyError(StorageLockedError):
     """Another living process has the session open."""
 
 
-class Lease:
+class SessionLease:
     """A held lease on sessions, on all of them or none; making one takes it.
 
     `release`, and the end of the process, release it. `taken_from` is the dead holder that the

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.text.shorten import one_line
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -216,7 +216,7 @@ class _Entry:
         for name in self._entry:
             if name in known or name in _LOCAL_ONLY | _REMOTE_ONLY:
                 continue
-            near = meant(name, sorted(known))
+            near = closest_word(name, sorted(known))
             if near:
                 raise UnusableValueError(
                     "there is no field {name}; did you mean {near}?", name=name, near=near

@@ -20,7 +20,7 @@ from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.text.language import stems_of
 from kogniterm.text.shorten import one_line
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.mcp.call_results import check_arguments
@@ -184,7 +184,7 @@ def target_of(
     name = str(checked["tool"])
     if name in known:
         return known[name], checked["arguments"]
-    near = meant(name, sorted(known))
+    near = closest_word(name, sorted(known))
     if near:
         raise ToolError("There is no tool {name}; did you mean {near}?", name=name, near=near)
     raise ToolError("There is no tool {name}; use find_tools to find one.", name=name)

@@ -154,7 +154,7 @@ def _list_preferences(repl: Repl, memory: Memory) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kogniterm.memory.preferences import KNOWN, shown
+    from kogniterm.memory.preferences import KNOWN, value_text
 
     held = memory.preferences.all()
     if held:
@@ -166,7 +166,7 @@ def _list_preferences(repl: Repl, memory: Memory) -> None:
         for name in sorted(held, key=[*KNOWN, *held].index):
             one = held[name]
             where, whence = preference_place(one)
-            value = Text(shown(one.value), "good")
+            value = Text(value_text(one.value), "good")
             grid.add_row(Text(f" {name}", "accent"), value, where, Text(whence, "muted"))
         repl.display.write(grid)
     rows = [(name, _meaning(name)) for name in KNOWN if name not in held]
@@ -202,7 +202,7 @@ def preference_place(one: Preference) -> tuple[str, str]:
 
 
 def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:
-    from kogniterm.memory.preferences import KNOWN, known_name, shown
+    from kogniterm.memory.preferences import KNOWN, known_name, value_text
 
     name = known_name(name)
     if not value:
@@ -215,18 +215,18 @@ def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: 
     require_writable(_service(repl).context.mode == "full")
     one = memory.preferences.set(name, value, scope="project" if here else "everywhere")
     follow_preferences(repl.session, repl.display)
-    values_: Mapping[str, object] = {"name": name, "value": shown(one.value)}
+    values_: Mapping[str, object] = {"name": name, "value": value_text(one.value)}
     repl.display.say(Phrase("Preference set: {name} = {value}", values_))
     over = memory.preferences.all()[name]
     if over.project and not one.project:
-        told = {"value": shown(over.value), "undo": f"/preferences remove {name} {HERE}"}
+        told = {"value": value_text(over.value), "undo": f"/preferences remove {name} {HERE}"}
         repl.display.say(
             Phrase("In this project, {value} still applies. To change that: {undo}", told)
         )
 
 
 def _remove_preference(repl: Repl, memory: Memory, name: str, *, here: bool) -> None:
-    from kogniterm.memory.preferences import shown
+    from kogniterm.memory.preferences import value_text
     from kogniterm.runtime.operations.stored_data import remove_preference
 
     name = remove_preference(memory, name, here=here)
@@ -236,7 +236,7 @@ def _remove_preference(repl: Repl, memory: Memory, name: str, *, here: bool) -> 
     if left is None:
         repl.display.say(Phrase("Preference removed: {name}", values))
         return
-    values["value"] = shown(left.value)
+    values["value"] = value_text(left.value)
     repl.display.say(Phrase("Preference removed: {name}. Everywhere, {value} applies.", values))
 
 

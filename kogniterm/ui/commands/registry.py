@@ -142,14 +142,14 @@ _Word = TypeVar("_Word", bound=str)
 
 def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     """Return `value` if it is one of the `allowed` words. Raises `UsageError`."""
-    from kogniterm.text.spelling import meant
+    from kogniterm.text.spelling import closest_word
 
     for word in allowed:
         if word == value:
             return word
     if not value:
         raise UsageError("Specify one of: {allowed}.", allowed=", ".join(allowed))
-    near = meant(value, allowed)
+    near = closest_word(value, allowed)
     if near:
         raise UsageError("Unknown value: {value}. Did you mean {near}?", value=value, near=near)
     raise UsageError(

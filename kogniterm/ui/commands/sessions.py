@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts, report_parts
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word
@@ -126,7 +126,7 @@ def export(repl: Repl, argument: str) -> None:
     session = repl.session
     form: ExportFormat = "markdown" if kind == "md" else "jsonl"
     parts = export_parts(session.archive.store, session.id, form, translate)
-    path = _write_new(named(session.executor.cwd, name), parts)
+    path = _write_new(expand_path(session.executor.cwd, name), parts)
     session.archive.wrote(path, "export")
     repl.display.say(
         Phrase("Session exported to {path}. Recognised secrets were redacted.", {"path": path})
@@ -169,7 +169,7 @@ def bug(repl: Repl, argument: str) -> None:
         attachments={"log": _log_tail(session.archive.paths.log_file)},
     )
     name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
-    path = _write_new(named(session.executor.cwd, name), parts)
+    path = _write_new(expand_path(session.executor.cwd, name), parts)
     session.archive.wrote(path, "report")
     repl.display.say(
         Phrase(

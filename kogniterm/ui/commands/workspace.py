@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.storage.folders import seen_from
-from kogniterm.text.file_text import unified as diff_of
+from kogniterm.text.file_text import unified_diff as diff_of
 from kogniterm.text.visible import render_line
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from kogniterm.errors import UsageError
 from kogniterm.host.helper_programs import run_helper
 from kogniterm.host.programs import find_program, host_environment
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types.images import read_header
 from kogniterm.ui.locale import plural
 
@@ -86,7 +86,7 @@ def image_mentions(text: str) -> str | None:
 def _path_of(word: str) -> Path | None:
     if word.startswith("file://"):
         word = unquote(urlsplit(word).path)
-    return named("", word) if word.startswith(("/", "~/")) else None
+    return expand_path("", word) if word.startswith(("/", "~/")) else None
 
 
 def _is_image(path: Path) -> bool:

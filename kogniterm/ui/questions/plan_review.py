@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kogniterm.agent.plan.evaluate import check_commands
-from kogniterm.agent.plan.plan_steps import numbered
+from kogniterm.agent.plan.plan_steps import number_steps
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.shorten import one_line
@@ -141,7 +141,7 @@ class PlanQuestion(Question[PlanReview]):
                 selected=index == draft.selected,
                 details=everything or index == draft.selected,
             )
-            for index, (number, step) in enumerate(numbered(draft.plan))
+            for index, (number, step) in enumerate(number_steps(draft.plan))
         ]
         parts += plan_panel.dropped(draft.plan, before, painter)
         return [painter.paint(part, columns).rstrip("\n").split("\n") for part in parts]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from kogniterm.text.file_text import changed
+from kogniterm.text.file_text import count_changes
 from kogniterm.text.visible import render_again
 from kogniterm.ui.locale import plural
 
@@ -46,7 +46,7 @@ def diff(unified: str, *, limit: int | None = None, columns: int | None = None) 
     lines = unified.rstrip("\n").split("\n")
     # A diff from elsewhere may hold anything.
     lines = ["\t".join(map(render_again, line.split("\t"))) for line in lines]
-    hidden = 0 if limit is None else sum(changed(unified, limit))
+    hidden = 0 if limit is None else sum(count_changes(unified, limit))
     cut = limit is not None and len(lines) > limit
     rows = _rows(lines[:limit])
     digits = max((len(str(row.number)) for row in rows if row.number is not None), default=0)

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.agent.plan.plan_steps import active_step, numbered
+from kogniterm.agent.plan.plan_steps import active_step, number_steps
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
@@ -49,7 +49,7 @@ def full(
     now = active_step(plan) if working else None
     parts += [
         step_rows(plan, number, step, painter, previous, selected=step == now)
-        for number, step in numbered(plan)
+        for number, step in number_steps(plan)
     ]
     return Group(*parts, *dropped(plan, previous, painter))
 

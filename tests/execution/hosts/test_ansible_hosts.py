@@ -16,7 +16,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.execution.hosts.ansible_hosts import MAX_OUTPUT, AnsibleHosts
-from kogniterm.execution.hosts.answer_groups import grouped
+from kogniterm.execution.hosts.answer_groups import group_answers
 from kogniterm.host.processes import descendants
 from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventory
 from tests.support.executing import alive
@@ -72,7 +72,7 @@ async def test_groups_follow_one_another_until_one_differs(
     }  # fmt: skip
     assert said["h0"].output == f"{{{{ port }}}} $HOME {Path('~root').expanduser()} é😀\nproblem"
     assert "refused" in str(said[DEAD].reason)
-    largest, odd, *_ = grouped(said.values())
+    largest, odd, *_ = group_answers(said.values())
     assert (largest.hosts, odd.hosts) == (("h0", "h1"), ("h2",))
     assert "+debug=1" in odd.diff
 
@@ -341,7 +341,7 @@ async def test_each_host_shows_what_became_of_the_files(
         "--- ~/gone", "+++ ~/gone", "-old",
         "--- ~/it's here/new", "+++ ~/it's here/new", "+new",
     ]  # fmt: skip
-    (both, other) = grouped(found.values())
+    (both, other) = group_answers(found.values())
     assert (sorted(both.hosts), other.hosts) == (["h0", "h1"], ("h2",))
     assert "-two" in other.changes
     await runner.discard(request)

@@ -10,7 +10,7 @@ from kogniterm.execution.hosts.answer_groups import (
     MAX_COMPARED,
     canary_groups,
     difference,
-    grouped,
+    group_answers,
     stops,
 )
 from kogniterm.types import Phrase
@@ -44,7 +44,7 @@ def test_equal_answers_are_one_group_with_the_difference_to_the_largest() -> Non
     usual = [said(host, "port=80\ndebug=0") for host in ("h0", "h1", "h3")]
     dead = [silent("d1", "unreachable"), silent("d2", "unreachable", "timed out")]
     broken = said("h4", "no such file", 2)
-    groups = grouped([dead[0], odd, *usual, broken, dead[1]])
+    groups = group_answers([dead[0], odd, *usual, broken, dead[1]])
     assert [(group.hosts, group.state) for group in groups] == [
         (("h0", "h1", "h3"), "answered"),
         (("h2",), "answered"),
@@ -59,11 +59,11 @@ def test_equal_answers_are_one_group_with_the_difference_to_the_largest() -> Non
 
 
 def test_the_same_output_with_another_exit_code_is_another_group() -> None:
-    assert len(grouped([said("a"), said("b", code=1)])) == 2
+    assert len(group_answers([said("a"), said("b", code=1)])) == 2
 
 
 def test_a_group_that_failed_on_most_hosts_is_what_others_are_compared_with() -> None:
-    groups = grouped([said("a", "fine"), said("b", "bad", 1), said("c", "bad", 1)])
+    groups = group_answers([said("a", "fine"), said("b", "bad", 1), said("c", "bad", 1)])
     assert [(group.hosts, bool(group.diff)) for group in groups] == [
         (("a",), True),
         (("b", "c"), False),

@@ -21,8 +21,8 @@ from kogniterm.settings import Settings
 from tests.support.executing import KINDS, PATIENCE, outside_tmp
 from tests.support.programs import require_sandbox
 
-SECRET_FOLDERS = sorted(planted.protected("secret_folders"))
-SECRET_FILES = sorted(planted.protected("secret_files"))
+SECRET_FOLDERS = sorted(planted.protected_names("secret_folders"))
+SECRET_FILES = sorted(planted.protected_names("secret_files"))
 OWN = ("config", "data", "cache")
 
 
@@ -136,7 +136,7 @@ for path in sys.argv[1:]:
     assert {path.read_text() for path in (*tried, *kept)} == {"a secret"}
 
 
-@pytest.mark.parametrize("name", sorted(planted.protected("guarded")))
+@pytest.mark.parametrize("name", sorted(planted.protected_names("guarded")))
 def test_every_guarded_name_is_kept_where_it_is(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("as it was")
@@ -146,5 +146,5 @@ def test_every_guarded_name_is_kept_where_it_is(tmp_path: Path, name: str) -> No
     assert str(tmp_path / name) in {*found.kept, *found.states}
     before = dict(found.states)
     (tmp_path / name).write_text("something else")
-    changed = planted.planted(before, box.search().states)
+    changed = planted.find_planted(before, box.search().states)
     assert list(changed) == [(str(tmp_path / name), "changed")]

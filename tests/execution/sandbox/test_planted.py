@@ -12,7 +12,7 @@ import pytest
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
-from kogniterm.execution.sandbox.planted import planted
+from kogniterm.execution.sandbox.planted import find_planted
 from kogniterm.host.programs import SYSTEM_PATH, find_program
 from tests.support.executing import BUILT, KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
@@ -56,7 +56,7 @@ def changed(box: Sandbox, *commands: str) -> list[str]:
     with open_executor(box.workspace, NOBODY, sandbox=box) as executor:
         for command in commands:
             executor.run(command, timeout=60)
-    different = planted(before, box.search().states)
+    different = find_planted(before, box.search().states)
     return [f"{os.path.relpath(path, box.workspace)} {how}" for path, how in different]
 
 
@@ -159,7 +159,7 @@ def test_whatever_other_tools_read_is_seen(work: Path, how: str) -> None:
         (work / name).unlink() if how == "removed" else plant(work / name, "evil")
     for name in ("src/main.py", "notes.txt", "data.json", "src/hooks/readme", "lib/x.h"):
         plant(work / name, "plain", mode=0o644)
-    different = planted(before, box.search().states)
+    different = find_planted(before, box.search().states)
     seen = {os.path.relpath(path, work) for path, _how in different}
     assert (seen, {how for _path, how in different}) == (set(STEERING), {how})
 
@@ -176,13 +176,13 @@ def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None
     for name in (".venv/bin/x", ".tox/py/x", "node_modules/.bin/x", "build/Makefile"):
         plant(work / name, "x")
     after = box.search().states
-    seen = [os.path.relpath(path, work) for path, _how in planted(before, after)]
+    seen = [os.path.relpath(path, work) for path, _how in find_planted(before, after)]
     assert seen == ["node_modules", ".tox", ".venv"]
     plant(work / ".venv/bin/y", "y")
-    assert planted(after, box.search().states) == ()
+    assert find_planted(after, box.search().states) == ()
     (work / "sub").mkdir()
     (work / "sub" / "node_modules").symlink_to("/tmp")
-    found = planted(after, box.search().states)
+    found = find_planted(after, box.search().states)
     assert [path for path, _how in found] == [f"{work}/sub/node_modules"]
 
 
@@ -191,9 +191,9 @@ def test_a_cache_of_data_only_is_no_entry(work: Path) -> None:
     before = box.search().states
     for name in (".pytest_cache/.gitignore", "src/.mypy_cache/3.12/a.json", ".ruff_cache/x"):
         plant(work / name, "x")
-    assert planted(before, box.search().states) == ()
+    assert find_planted(before, box.search().states) == ()
     (work / ".hypothesis").symlink_to("/tmp")
-    found = planted(before, box.search().states)
+    found = find_planted(before, box.search().states)
     assert [path for path, _how in found] == [f"{work}/.hypothesis"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kogniterm.execution.shell.shell_state import exported, first_state
+from kogniterm.execution.shell.shell_state import export_line, first_state
 
 BEFORE = first_state({"A": "1", "OLDPWD": "/old"}, "/w")
 LEFT = replace(
@@ -15,7 +15,7 @@ LEFT = replace(
 def test_the_folder_the_status_and_the_way_back_are_carried_over_and_nothing_else() -> None:
     state = BEFORE.with_folder_of(LEFT)
     assert (state.cwd, state.status, state.umask) == ("/w/sub", 3, BEFORE.umask)
-    assert state.variables == {**BEFORE.variables, b"OLDPWD": exported("OLDPWD", "/w")}
+    assert state.variables == {**BEFORE.variables, b"OLDPWD": export_line("OLDPWD", "/w")}
 
 
 def test_a_command_that_stayed_in_its_folder_changes_no_way_back() -> None:

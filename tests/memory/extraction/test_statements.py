@@ -221,7 +221,7 @@ async def test_what_is_no_rule_for_later_is_not_learnt(memory: Memory, said: str
 
 def test_rules_that_nothing_was_tuned_on() -> None:
     def rules(said: str) -> list[statements.Statement]:
-        return statements.stated(statements.own_words(said.replace("\\n", "\n")))
+        return statements.find_statements(statements.own_words(said.replace("\\n", "\n")))
 
     assert [one for one in said_lines("r") if not rules(one)] == []
     assert [one for one in said_lines("n") if rules(one)] == []
@@ -412,7 +412,7 @@ async def test_a_wish_in_pasted_text_is_no_reason_to_ask_a_model(memory: Memory)
 def test_a_huge_message_is_heard_at_its_ends(said: str) -> None:
     """Reading the whole message took minutes, because the patterns backtrack."""
     whole = f"Remember that tea is at four. {said}\nRemember that we meet on Mondays"
-    found = [one.text for one in statements.stated(statements.own_words(whole))]
+    found = [one.text for one in statements.find_statements(statements.own_words(whole))]
     assert (found[0], found[-1]) == ("tea is at four.", "we meet on Mondays")
     assert statements.worth_reading(whole)
 

@@ -20,7 +20,7 @@ from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
 from kogniterm.memory.recall import recall
 from kogniterm.memory.search import stored_words
-from kogniterm.memory.search.stored_words import Entry, StoredWords
+from kogniterm.memory.search.stored_words import StoredWords, WordEntry
 from kogniterm.memory.search.word_index import ADJACENT, WordIndex
 from kogniterm.text.language import stems_of
 from tests.memory.conftest import OpenMemory
@@ -46,7 +46,7 @@ def database(tmp_path: Path) -> Iterator[MemoryDatabase]:
         yield database
 
 
-def indexed(database: MemoryDatabase, entries: Iterable[Entry]) -> WordIndex:
+def indexed(database: MemoryDatabase, entries: Iterable[WordEntry]) -> WordIndex:
     """Return the index of `entries` alone, whose terms are their texts."""
     made = tuple(entries)
     with database.transaction():
@@ -63,7 +63,7 @@ in_one_database = settings(suppress_health_check=[HealthCheck.function_scoped_fi
 
 def test_bm25_by_hand(database: MemoryDatabase) -> None:
     """Two facts of equal length: f / (f + k1) of a term, idf = ln(1 + 1.5 / 1.5)."""
-    facts = [Entry(1, "shop", ("alpha", "beta")), Entry(2, "", ("beta", "beta"))]
+    facts = [WordEntry(1, "shop", ("alpha", "beta")), WordEntry(2, "", ("beta", "beta"))]
     with database.transaction():
         stored_words.make(database, facts)
     words = StoredWords(database, ("", "shop"))
@@ -82,8 +82,8 @@ def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) 
     terms = stems_of(text)
     assert all(term == term.strip() and term for term in terms)
     assert not any(" " in term or "|" in term for term in terms)
-    index = indexed(database, [Entry(1, "shop", tuple(terms))])
-    stored_words.index(database, 1, Entry(1, "shop", tuple(terms)))
+    index = indexed(database, [WordEntry(1, "shop", tuple(terms))])
+    stored_words.index(database, 1, WordEntry(1, "shop", tuple(terms)))
     assert len(index) == bool(terms)
     assert set(index.search(text)) <= {1}
     if terms:
@@ -98,7 +98,7 @@ def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) 
 def test_the_index_after_changes_is_the_index_made_anew(
     database: MemoryDatabase, steps: list[tuple[int, str]]
 ) -> None:
-    final: dict[int, Entry] = {}
+    final: dict[int, WordEntry] = {}
     indexed(database, [])
     with database.transaction():
         for number, text in steps:
@@ -106,7 +106,7 @@ def test_the_index_after_changes_is_the_index_made_anew(
                 stored_words.index(database, number, None)
                 final.pop(number, None)
             else:
-                final[number] = Entry(number, "shop", tuple(text.split()))
+                final[number] = WordEntry(number, "shop", tuple(text.split()))
                 stored_words.index(database, number, final[number])
     tables = ("fact_words", "fact_terms", "(SELECT * FROM fact_index WHERE facts > 0)")
     changed = [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
@@ -125,7 +125,7 @@ def test_taking_the_short_way_finds_the_same_best(
 ) -> None:
     index = indexed(
         database,
-        (Entry(number, "shop", tuple(text.split())) for number, text in enumerate(texts)),
+        (WordEntry(number, "shop", tuple(text.split())) for number, text in enumerate(texts)),
     )
     full, quick = index.search(question), index.search(question, pool)
     best = sorted(full.values(), reverse=True)[:pool]

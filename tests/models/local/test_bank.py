@@ -15,7 +15,7 @@ from kogniterm.models.local.bank import (
     LANGUAGES,
     MOST,
     Bank,
-    Example,
+    CommandExample,
     LearnedExamples,
     examples,
     stem,
@@ -110,7 +110,7 @@ def test_scores_follow_bm25_by_hand() -> None:
 
     A rare word counts as if both held it: idf = ln(1 + (2 - 2 + .5) / (2 + .5)) = ln 1.2.
     """
-    pair = (Example("alpha beta", "a", "en"), Example("gamma delta", "b", "en"))
+    pair = (CommandExample("alpha beta", "a", "en"), CommandExample("gamma delta", "b", "en"))
     scores = Bank(pair, "en").scores("alpha")
     # Both have the mean length, so the word counts 1 * (k1 + 1) / (1 + k1) = 1.
     assert scores == [pytest.approx(0.1823215567939546), 0.0]
@@ -122,7 +122,7 @@ def test_numbers_and_synonyms_count_as_one_word() -> None:
 
 
 def test_another_action_counts_half() -> None:
-    pair = (Example("delete old files", "a", "en"), Example("old files", "b", "en"))
+    pair = (CommandExample("delete old files", "a", "en"), CommandExample("old files", "b", "en"))
     scores = Bank(pair, "en").scores("copy old files")
     assert 0 < scores[0] < scores[1]
 
@@ -134,7 +134,7 @@ def test_stems_join_forms_and_spare_short_words() -> None:
 
 
 def test_extra_examples_are_found() -> None:
-    own = Example("deploy the shop to staging", "make deploy ENV=staging", "en")
+    own = CommandExample("deploy the shop to staging", "make deploy ENV=staging", "en")
     assert Bank((own, *examples()), "en").nearest("deploy the shop", 1) == (own,)
 
 
@@ -177,8 +177,8 @@ def test_pairs_are_kept_newest_last_and_once_a_request(tmp_path: Path) -> None:
     assert learned.add("muestra los archivos de la carpeta", "ls -la")
     assert learned.add("Show  the tide", "tide --port Vigo")
     assert learned.load() == (
-        Example("muestra los archivos de la carpeta", "ls -la", "es"),
-        Example("Show the tide", "tide --port Vigo", "en"),
+        CommandExample("muestra los archivos de la carpeta", "ls -la", "es"),
+        CommandExample("Show the tide", "tide --port Vigo", "en"),
     )
     assert learned.file.stat().st_mode & 0o077 == 0
     assert [f.name for f in learned.file.parent.iterdir()] == ["examples.jsonl"]

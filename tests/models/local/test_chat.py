@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from kogniterm.errors import ContextOverflowError, ModelUnavailableError
 from kogniterm.models.local.chat import LocalModel, open_local
-from kogniterm.models.local.runtime import Prompt, Runtime, chat_text, usable_threads
+from kogniterm.models.local.runtime import LocalPrompt, Runtime, chat_text, usable_threads
 from kogniterm.models.local.steps import unrun_answer
 from kogniterm.types import AnswerDelta, ModelRequest, Reply, ToolSpec
 from tests.support.programs import needs
@@ -198,6 +198,6 @@ async def test_prompt_beyond_the_window_is_an_overflow(weights_folder: Path) -> 
     runtime = Runtime(file, context=256)
     try:
         with pytest.raises(ContextOverflowError):
-            await anext(runtime.complete(Prompt("word " * 1000, 4)))
+            await anext(runtime.complete(LocalPrompt("word " * 1000, 4)))
     finally:
         runtime.close()

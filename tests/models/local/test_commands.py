@@ -9,28 +9,28 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.errors import ModelReplyError
-from kogniterm.models.local.bank import Example, LearnedExamples, examples
+from kogniterm.models.local.bank import CommandExample, LearnedExamples, examples
 from kogniterm.models.local.commands import (
     CommandWriter,
     Completion,
     command_chat,
+    correct_command,
     doubts,
-    mended,
     names_in,
     needless_harm,
 )
-from kogniterm.models.local.runtime import Prompt
+from kogniterm.models.local.runtime import LocalPrompt
 from kogniterm.models.local.steps import TurnSoFar, turn_so_far
 from kogniterm.types import Usage
 
-Write = Callable[[Prompt], Awaitable[Completion]]
+Write = Callable[[LocalPrompt], Awaitable[Completion]]
 
 
-def replies(*texts: str) -> tuple[Write, list[Prompt]]:
+def replies(*texts: str) -> tuple[Write, list[LocalPrompt]]:
     """Return a completion that gives `texts` in order, and the list of prompts it receives."""
-    prompts: list[Prompt] = []
+    prompts: list[LocalPrompt] = []
 
-    async def write(prompt: Prompt) -> Completion:
+    async def write(prompt: LocalPrompt) -> Completion:
         prompts.append(prompt)
         return Completion(texts[len(prompts) - 1], Usage(10, 2, calls=1), cut=False)
 
@@ -132,7 +132,7 @@ async def test_no_usable_reply_is_an_error() -> None:
 
 def test_examples_are_chat_turns_and_come_before_the_request() -> None:
     turn = begun("count the lines of a.csv")
-    shown = (Example("best", "1", "en"), Example("second", "2", "en"))
+    shown = (CommandExample("best", "1", "en"), CommandExample("second", "2", "en"))
     chat = command_chat(turn, "count the lines of a.csv", shown)
     assert chat[1:] == [
         ("user", "second"),
@@ -267,7 +267,9 @@ def test_the_bank_gives_hardly_any_doubt() -> None:
     doubtful = [e.request for e in examples() if doubts(e.request, e.command, ())]
     assert len(doubtful) <= 0.02 * len(examples()), doubtful
     assert [e.request for e in examples() if needless_harm(e.request, e.command)] == []
-    assert [e.request for e in examples() if mended(e.request, e.command) != e.command] == []
+    assert [
+        e.request for e in examples() if correct_command(e.request, e.command) != e.command
+    ] == []
 
 
 def test_names_of_a_request() -> None:
@@ -277,7 +279,7 @@ def test_names_of_a_request() -> None:
 
 
 def test_name_copied_from_an_example_is_noticed() -> None:
-    shown = (Example("count lines of old.csv", "wc -l < old.csv", "en"),)
+    shown = (CommandExample("count lines of old.csv", "wc -l < old.csv", "en"),)
     assert doubts("count the lines in there", "wc -l < old.csv", shown) == ("copied old.csv",)
     assert doubts("count the lines of old.csv", "wc -l < old.csv", shown) == ()
     assert doubts("count the lines in there", "wc -l < settings.py", shown) == ()
@@ -309,4 +311,4 @@ def test_name_copied_from_an_example_is_noticed() -> None:
 def test_slips_that_can_be_mended_for_certain_are(
     request_text: str, command: str, made: str
 ) -> None:
-    assert mended(request_text, command) == made
+    assert correct_command(request_text, command) == made

@@ -17,7 +17,7 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.runtime import Prompt
+from kogniterm.models.local.runtime import LocalPrompt
 from kogniterm.models.local.steps import parts_of
 from kogniterm.text.language import language_of
 
@@ -26,7 +26,7 @@ SEEN = [task for task in tasks() if task.held_out < 3]
 WORK_TASKS = [task for task in SEEN if task.kind in WORK]
 
 
-async def nothing(prompt: Prompt) -> Completion:
+async def nothing(prompt: LocalPrompt) -> Completion:
     """Fail if called: these tests need no model."""
     raise AssertionError(prompt)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import ModelReplyError, ModelUnavailableError
-from kogniterm.models.local.runtime import Finished, Prompt, Runtime
+from kogniterm.models.local.runtime import FinishedReply, LocalPrompt, Runtime
 
 PRELOAD = """
 import sys
@@ -49,11 +49,11 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "xllamacpp.py"
 
 
-async def complete(file: Path) -> list[str | Finished]:
+async def complete(file: Path) -> list[str | FinishedReply]:
     """Return all events of one small completion."""
     runtime = Runtime(file, context=256)
     try:
-        return [event async for event in runtime.complete(Prompt("a", 4))]
+        return [event async for event in runtime.complete(LocalPrompt("a", 4))]
     finally:
         runtime.close()
 
@@ -86,7 +86,7 @@ async def test_worker_that_dies_once_is_replaced(library: Path, tmp_path: Path) 
     fault = f"os._exit(9) if not os.path.exists({str(flag)!r}) and not "
     fault += f"os.close(os.open({str(flag)!r}, os.O_CREAT)) else {done}"
     library.write_text(BROKEN_LIBRARY.format(fault=fault))
-    assert await complete(tmp_path / "any.gguf") == ["x", Finished(False, 3, 1, 0)]
+    assert await complete(tmp_path / "any.gguf") == ["x", FinishedReply(False, 3, 1, 0)]
 
 
 async def test_loading_is_waited_for_and_over_whatever_comes_of_it(
@@ -129,7 +129,7 @@ async def test_closed_between_two_words_its_reader_ends_quietly(
     monkeypatch.setattr(threading, "excepthook", broken.append)
     monkeypatch.setattr(loop, "call_soon_threadsafe", close_and_hand_over)
     with contextlib.suppress(ModelUnavailableError):
-        _ = [event async for event in runtime.complete(Prompt("a", 4))]
+        _ = [event async for event in runtime.complete(LocalPrompt("a", 4))]
     monkeypatch.undo()
     runtime.close()
     for reader in readers:

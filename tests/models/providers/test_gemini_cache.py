@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from kogniterm.models.catalog import price_of
 from kogniterm.models.providers.gemini import GeminiModel
-from kogniterm.models.providers.gemini_cache import Listed, ProviderCaches, delete_listed
+from kogniterm.models.providers.gemini_cache import ListedCache, ProviderCaches, delete_listed
 from kogniterm.types import Usage
 from tests.support.asking import TOOLS, OpenGemini, ask
 from tests.support.fake_gemini import FakeGemini
@@ -229,6 +229,6 @@ async def test_listed_content_is_deleted_from_elsewhere(
     assert delete_listed(one, "a-key")  # it is gone already
     fake_gemini.refuse_caches = 403
     assert not delete_listed(one, "another-key")
-    assert not delete_listed(Listed(one.name, f"http://127.0.0.1:{closed_port}", 1.0), "a-key")
+    assert not delete_listed(ListedCache(one.name, f"http://127.0.0.1:{closed_port}", 1.0), "a-key")
     assert list(caches.current(one.expires)) == []
     assert list((tmp_path / "listed").iterdir()) == []

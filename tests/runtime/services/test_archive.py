@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.memory.file_purge import Mention, scan
+from kogniterm.memory.file_purge import TextMention, scan
 from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
 from kogniterm.runtime.services.written_files import UserFiles, WrittenFiles
 from kogniterm.text.matching import Matcher
@@ -85,14 +85,14 @@ def test_what_was_written_is_cleaned_only_while_it_is_unchanged(tmp_path: Path) 
     with (tmp_path / "written.jsonl").open("a") as torn:
         torn.write('{"path": "/half')
     files = UserFiles(written, [changed, tmp_path / "missing"])
-    assert files.foreseen([TERM]) == (Mention(report, 2), Mention(recipe, 2))
+    assert files.foreseen([TERM]) == (TextMention(report, 2), TextMention(recipe, 2))
     done = files.purge([TERM])
     assert (done.removed, done.files) == (2, (report,))
-    assert done.untouched == (Mention(changed, 2),)
+    assert done.untouched == (TextMention(changed, 2),)
     assert report.read_text() == "first\nthe [forgotten]      \n"
     assert not recipe.exists()
     # A cleaned file still belongs to KogniTerm: the next words are found in it, too.
-    assert files.foreseen(["first"]) == (Mention(report, 1),)
+    assert files.foreseen(["first"]) == (TextMention(report, 1),)
 
 
 def test_a_file_of_ours_that_became_something_else_is_left_alone(tmp_path: Path) -> None:

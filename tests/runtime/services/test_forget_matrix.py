@@ -125,7 +125,7 @@ class Kept:
     def reply(self, text: str) -> None:
         cache = ReplyCache(self.paths.of_sessions.model_replies)
         cache.use("s1", str)
-        cache.put("k", reply_cache.Kept(text, 1, 1), cache.mark())
+        cache.put("k", reply_cache.KeptReply(text, 1, 1), cache.mark())
 
     def turn(self, number: int, **said: str) -> None:
         write(self.journal, command_turn(number, **said))

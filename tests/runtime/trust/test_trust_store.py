@@ -14,7 +14,7 @@ from kogniterm.runtime.trust.trust_store import (
     compare,
     trusted_files,
 )
-from kogniterm.text.file_text import unified
+from kogniterm.text.file_text import unified_diff
 from tests.support.ordinary import ordinary
 
 
@@ -166,6 +166,6 @@ def test_what_changed_is_shown_as_a_diff_against_what_was_trusted(
         store.trust(project, walk(project).files)
         (project / "AGENTS.md").write_bytes(changed)
         shown = store.changes(project, walk(project).files)["AGENTS.md"]
-        assert shown == unified("AGENTS.md", trusted, changed)
+        assert shown == unified_diff("AGENTS.md", trusted, changed)
     store.revoke(project)
     assert list((tmp_path / "data" / "trusted-texts").iterdir()) == []

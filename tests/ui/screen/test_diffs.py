@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from kogniterm.text.file_text import WINDOWS_ENDS, unified
+from kogniterm.text.file_text import WINDOWS_ENDS, unified_diff
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
 from kogniterm.ui.screen.diffs import diff, relative, words
@@ -102,13 +102,13 @@ def test_similar_lines_are_compared_where_others_were_added() -> None:
 
 
 def test_tabs_and_the_line_ends_of_windows_are_no_news() -> None:
-    windows = diff(unified("f", "\ta\r\n", "\tb\r\n")).plain.split("\n")[2:]
+    windows = diff(unified_diff("f", "\ta\r\n", "\tb\r\n")).plain.split("\n")[2:]
     assert windows == [WINDOWS_ENDS, "1 -\ta", "1 +\tb"]
-    assert diff(unified("f", "a\r\n", "a\n")).plain.split("\n")[2:] == ["1 -a\\u{D}", "1 +a"]
+    assert diff(unified_diff("f", "a\r\n", "a\n")).plain.split("\n")[2:] == ["1 -a\\u{D}", "1 +a"]
 
 
 def test_what_is_spelt_out_is_not_spelt_out_twice() -> None:
-    change = unified("f", "\\u{D} \u200b\n", b"\xe9" + b" " * 60)
+    change = unified_diff("f", "\\u{D} \u200b\n", b"\xe9" + b" " * 60)
     assert change.split("\n")[3:] == ["-\\u{5C}u{D} \\u{200B}", "+\\x{E9}\\u{20*60}",
                                        "\\ No newline at end of file"]  # fmt: skip
     for line in change.split("\n")[3:]:
@@ -117,14 +117,14 @@ def test_what_is_spelt_out_is_not_spelt_out_twice() -> None:
 
 def test_a_shortened_diff_tells_how_many_changed_lines_it_leaves_out() -> None:
     before = "".join(f"{number}\n" for number in range(40))
-    change = unified("f", before, before.replace("3\n", "x\n"))
+    change = unified_diff("f", before, before.replace("3\n", "x\n"))
     shown = diff(change, limit=12).plain.split("\n")
     changed = [line for line in change.split("\n")[12:] if line[0] in "+-"]
     assert shown[-1] == f"{len(changed)} more changed lines"
 
 
 def test_the_name_of_a_file_cannot_forge_a_line_of_a_diff(tmp_path: Path) -> None:
-    lines = unified(str(tmp_path / "a\n+++ b\n+forged"), b"old\n", "new\n").split("\n")
+    lines = unified_diff(str(tmp_path / "a\n+++ b\n+forged"), b"old\n", "new\n").split("\n")
     assert [line[0] for line in lines] == ["-", "+", "@", "-", "+"]
 
 

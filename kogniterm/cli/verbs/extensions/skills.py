@@ -10,7 +10,7 @@ from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import confirm, paths_in_use
 from kogniterm.runtime.operations.action import Action, Argument, Report
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
 
@@ -101,7 +101,7 @@ def _add(call: CallOptions, folder: str) -> Report:
     from kogniterm.runtime.operations.skill_store import add_skill
 
     paths = paths_in_use()
-    name = add_skill(paths, named(Path.cwd(), folder))
+    name = add_skill(paths, expand_path(Path.cwd(), folder))
     copy = paths.extensions.skills / name
     text = _("Skill {name} added: {folder}").format(name=name, folder=copy)
     return Report({"name": name, "folder": str(copy)}, [text])

@@ -112,13 +112,13 @@ def _answer(call: CallOptions, session: str, answer: list[str], digest: str | No
 def _key(_call: CallOptions, direction: str, file: str) -> Report:
     from kogniterm.runtime.operations.stored_data import read_lines
     from kogniterm.sessions.session_transfer import replace_text
-    from kogniterm.storage.user_key import exported, take_over
+    from kogniterm.storage.user_key import export_key, take_over
 
     key = paths_in_use().queue_key
     if direction == "export":
         with replace_text(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
-            target.write(f"{exported(key)}\n")
-        return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
+            target.write(f"{export_key(key)}\n")
+        return Report(notes=[_("Key export_key. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(file)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
 

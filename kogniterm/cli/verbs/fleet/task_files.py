@@ -16,7 +16,7 @@ from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import NewTask
@@ -216,7 +216,7 @@ def _place(
         raise UsageError("{option} cannot be combined with {other}.", option="--workspace",
                          other="--cwd")  # fmt: skip
     if workspace.startswith((".", "~")):
-        workspace = str(named(here, workspace))
+        workspace = str(expand_path(here, workspace))
     repository = repository_of(workspace)
     if repository is not None:
         return f"{PLACE}{task_id}", f"{repository.address}@{repository.ref}"
@@ -226,7 +226,7 @@ def _place(
 
 
 def _existing(here: str, name: str) -> str:
-    folder = named(here, name)
+    folder = expand_path(here, name)
     if not folder.is_dir():
         raise UsageError("{folder} is not a folder.", folder=folder)
     return str(folder)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kogniterm.errors import TurnInterruptedError, UsageError
 from kogniterm.runtime.operations.action import Argument
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.types.hosts import HostSecrets
 from kogniterm.ui.locale import _
 
@@ -41,7 +41,7 @@ async def secrets_of(asked: PasswordOptions) -> HostSecrets:
 def vault_files(asked: PasswordOptions, folder: str) -> tuple[str, ...]:
     """Return the files with passwords of vaults that the options name."""
     file = asked.vault_password_file
-    return (str(named(folder, file)),) if file else ()
+    return (str(expand_path(folder, file)),) if file else ()
 
 
 async def _password(prompt: str) -> str:

@@ -28,7 +28,7 @@ from kogniterm.errors import (
     RefusedError,
     UsageError,
 )
-from kogniterm.execution.hosts.answer_groups import grouped
+from kogniterm.execution.hosts.answer_groups import group_answers
 from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
@@ -85,7 +85,7 @@ def _diff(
             await runner.discard(request)
 
     answers = asyncio.run(_of_hosts(call, asked, ask))
-    groups = grouped(sorted(answers, key=lambda one: one.host))
+    groups = group_answers(sorted(answers, key=lambda one: one.host))
     if output == "json":
         write_json({"command": command, "groups": [_plain(one) for one in groups]})
     else:

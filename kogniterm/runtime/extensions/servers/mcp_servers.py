@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple, Protocol
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.storage.folders import read_file
-from kogniterm.text.file_text import unified
-from kogniterm.text.spelling import meant
+from kogniterm.text.file_text import unified_diff
+from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
 from kogniterm.tools.mcp.mcp_errors import (
     McpCallLostError,
@@ -234,7 +234,7 @@ class McpServers:
         """Return the server called `name`. Raises `UsageError`."""
         if name in self.servers:
             return self.servers[name]
-        near = meant(name, sorted(self.servers))
+        near = closest_word(name, sorted(self.servers))
         if near:
             raise UsageError(
                 "There is no MCP server {name}; did you mean {near}?", name=name, near=near
@@ -287,7 +287,9 @@ class McpServers:
         return tool
 
     async def _ask(self, server: Server, tool: ServerTool) -> None:
-        diff = unified(tool.name, f"{server.record.trusted.get(tool.name, '')}\n", f"{tool.text}\n")
+        diff = unified_diff(
+            tool.name, f"{server.record.trusted.get(tool.name, '')}\n", f"{tool.text}\n"
+        )
         user = self.attendant
         if user is None or not await user.trust_tool(server.config, tool, diff):
             raise ToolError(

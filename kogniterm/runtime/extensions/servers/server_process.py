@@ -12,7 +12,7 @@ from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_user_program
-from kogniterm.storage.folders import named, private_folder
+from kogniterm.storage.folders import expand_path, private_folder
 from kogniterm.tools.mcp.server_config import ServerConfig
 
 _BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
@@ -75,7 +75,7 @@ class ServerStarter:
     async def start(self, config: ServerConfig) -> StartedServer:
         """Start a server, whose variables are filled in. Raises `ToolError`."""
         box = self._sandbox(config)
-        cwd = str(named(self.workspace, config.cwd)) if config.cwd else self.workspace
+        cwd = str(expand_path(self.workspace, config.cwd)) if config.cwd else self.workspace
         argv = [self._program(config, cwd), *config.args]
         try:
             program = await ConfinedProgram.start(
@@ -93,7 +93,7 @@ class ServerStarter:
 
     def _program(self, config: ServerConfig, cwd: str) -> str:
         if "/" in config.command:
-            return str(named(cwd, config.command))
+            return str(expand_path(cwd, config.command))
         found = find_user_program(config.command, self.workspace)
         if found is None:
             raise ToolError(

@@ -24,7 +24,7 @@ from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
 from kogniterm.storage.folders import read_file, write_private
-from kogniterm.text.file_text import unified
+from kogniterm.text.file_text import unified_diff
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
@@ -148,7 +148,7 @@ def changes_of(server: Server, listing: Listing) -> list[ToolChange]:
     return [
         ToolChange(
             tool,
-            unified(tool.name, f"{known[tool.name]}\n", f"{tool.text}\n")
+            unified_diff(tool.name, f"{known[tool.name]}\n", f"{tool.text}\n")
             if tool.name in known
             else "",
         )
@@ -162,7 +162,7 @@ def launch_change(server: Server) -> str:
     if not before or before == now:
         return ""
     shown = (f"{json.dumps(dict(one), indent=1, ensure_ascii=False)}\n" for one in (before, now))
-    return unified(server.config.name, *shown)
+    return unified_diff(server.config.name, *shown)
 
 
 def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
 from kogniterm.text.shorten import one_line
-from kogniterm.text.spelling import meant
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import USE_SKILL, Phrase
 
 WINDOW_SHARE = 0.02
@@ -186,7 +186,7 @@ class SkillService:
         found = by_name(self.look())
         if name in found:
             return found[name]
-        near = meant(name, found)
+        near = closest_word(name, found)
         if near:
             raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
         raise UsageError("There is no skill {name}; /skills lists the skills.", name=name)

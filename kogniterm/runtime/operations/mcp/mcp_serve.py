@@ -27,7 +27,7 @@ from kogniterm.runtime.questions.client_questions import (
     plan_text,
 )
 from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
-from kogniterm.storage.folders import named
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -157,7 +157,7 @@ class _Server:
     def _folder(self, name: str) -> Path:
         """Return the folder of a task, which the user let this server work in."""
         try:
-            found = resolved(named(self.roots[0], name)) if name else self.roots[0]
+            found = resolved(expand_path(self.roots[0], name)) if name else self.roots[0]
         except (OSError, ValueError):
             found = Path()
         if not self._is_served(found):

@@ -157,7 +157,7 @@ def described(one: FoundSkill) -> list[str]:
 
 def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
     """Yield, as unified diffs, everything of a shared skill that was not accepted yet."""
-    from kogniterm.text.file_text import unified
+    from kogniterm.text.file_text import unified_diff
 
     finding = sources.finding(one)
     changed = sources.accepted.changes(one.folder, one.files)
@@ -165,7 +165,7 @@ def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
         if file.name in changed:
             yield changed[file.name]
         elif file.name in finding.new and file.is_text:
-            yield unified(file.name, "", file.text)
+            yield unified_diff(file.name, "", file.text)
 
 
 def unseen(sources: SkillSources, one: FoundSkill) -> list[str]:
