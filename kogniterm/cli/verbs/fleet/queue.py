@@ -118,7 +118,7 @@ def _key(_call: CallOptions, direction: str, file: str) -> Report:
     if direction == "export":
         with replace_text(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
             target.write(f"{export_key(key)}\n")
-        return Report(notes=[_("Key export_key. Whoever has it can answer in your place.")])
+        return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(file)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
 
