@@ -48,7 +48,7 @@ class Scratch:
                 cwd=str(self.folder),
                 sandbox=box,
                 temporary=temporary,
-                timeout=SECONDS,
+                seconds=SECONDS,
             )
         except TimeoutError:
             return Done("", 124)

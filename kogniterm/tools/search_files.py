@@ -499,6 +499,8 @@ def files_below(root: Path, skipped: list[str]) -> Iterator[Path]:
 
 def _walked(root: Path, skipped: list[str]) -> Iterator[Path]:
     def unseen(folder: str, error: OSError) -> None:
+        if not folder and isinstance(error, NotADirectoryError):
+            raise error  # it was one when the call was judged
         skipped.append(f"{folder or '.'}/ ({why(error)})")
 
     for one in walk_folder(root, unseen, _LIMITS, enters=lambda name: name not in NEVER):

@@ -15,7 +15,7 @@ import hashlib
 import json
 import secrets
 import types as python_types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache, partial
@@ -288,7 +288,7 @@ def from_plain(value: Any) -> Any:
 # --- rows ------------------------------------------------------------------------------------
 
 COLUMNS = "seq, time, kind, salt, payload, previous, hash, amended, request_id"
-_values = attrgetter(*COLUMNS.split(", "))
+_columns = attrgetter(*COLUMNS.split(", "))
 _PAGE = 500
 
 
@@ -386,6 +386,14 @@ def chained(
 
 
 _PLACES = ", ".join("?" * (1 + len(COLUMNS.split(","))))
+
+
+def _values(row: StoredRecord) -> Sequence[object]:
+    """Return the columns of a row. Raises `UnicodeEncodeError` for an ID with half a character."""
+    if row.request_id is not None:
+        row.request_id.encode()  # the database would keep another text than the payload has
+    values: Sequence[object] = _columns(row)
+    return values
 
 
 def insert(database: Database, session_id: str, row: StoredRecord) -> None:

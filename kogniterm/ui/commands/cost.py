@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.sessions.history import SessionHistory
 from kogniterm.text.money import money
 from kogniterm.types import Phrase, Usage
 from kogniterm.ui.commands.registry import one_of
@@ -106,6 +105,8 @@ class CostTable:
 
 def cost(repl: Repl, argument: str) -> None:
     """Run /cost [turns]."""
+    from kogniterm.sessions.history import SessionHistory
+
     history = SessionHistory(repl.session.journal.records())
     whole = Row(_("session"), history.models, "accent")
     if argument:

@@ -49,9 +49,9 @@ async def test_a_session_is_exported_renamed_and_reported(make_flow: MakeFlow) -
     told = await repl.type("/bug")
     name = f"kogniterm-report-{session.id[:8]}.jsonl"
     assert name in told
-    header, *tagged = map(json.loads, (flow.folder / name).read_text().splitlines()[:-1])
-    assert [one["line"] for one in tagged if one["part"] == "log"] == ["INFO opened"]
-    assert header["about"]["model"] == session.model.name
+    _header, about, *tagged = map(json.loads, (flow.folder / name).read_text().splitlines()[:-1])
+    assert [one["line"] for one in tagged if one["section"] == "log"] == ["INFO opened"]
+    assert (about["section"], about["model"]) == ("about", session.model.name)
     for file in flow.folder.iterdir():
         assert "sk-ant-api03" not in file.read_text()
         assert file.stat().st_mode & 0o077 == 0
