@@ -122,7 +122,7 @@ _PRIVATE = (
     r"(?:\b\d+[a-z]?,? [a-z]{3,}|[a-z]{3,},? \d+\b)",
     r"(?i)\b(?:live[sd]?|vivo|vive|vivimos|viven) (?:at|on|en)\b[^\n]{0,24}?(?:\b\d+[a-z]?,?"
     r" (?:\w+ ){1,3}(?:street|st|road|rd|avenue|ave|lane|drive|square|court|way)\b"
-    r"|\b(?:calle|avenida|avda|plaza|paseo|carrer|c/) ?[^\n]{2,40}?\d)",
+    r"|\b(?:calle|avenida|avda|plaza|paseo|c/) ?[^\n]{2,40}?\d)",
 )
 """Shapes of the numbers and addresses of people; a name or a town alone is none."""
 _LONGEST = 4000
