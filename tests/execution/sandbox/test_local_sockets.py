@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import shlex
 import shutil
 import signal
@@ -461,7 +462,9 @@ def test_one_that_waits_is_interrupted_by_a_signal(work: Path) -> None:
 def test_a_broker_that_was_killed_is_replaced(work: Path) -> None:
     with session("namespaces", work) as shell:
         assert output(shell, PROGRAMS["asyncio"]) == "1"
-        os.kill(_broker(), signal.SIGKILL)
+        with os.fdopen(os.pidfd_open(broker := _broker()), "rb") as end:
+            os.kill(broker, signal.SIGKILL)
+            select.select([end], [], [])  # until then it may still be taken for one that works
         (work / "s").unlink(missing_ok=True)
         assert output(shell, PROGRAMS["asyncio"]) == "1"
 
