@@ -374,8 +374,9 @@ def _row(database: Database) -> tuple[str, int] | None:
 def _remember(database: Database, heads: Heads, *, new: bool) -> None:
     values = (heads.id, heads.last, owner(database))
     with database.transaction(durable=True):
-        if new:
-            database.execute("INSERT INTO heads (id, n, owner) VALUES (?, ?, ?)", values)
+        if new:  # another process of this user may just have noted the same file
+            statement = "INSERT INTO heads (id, n, owner) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+            database.execute(statement, values)
         else:
             database.execute("UPDATE heads SET id = ?, n = ? WHERE owner = ?", values)
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from kogniterm.errors import (
 from kogniterm.sessions.chain_audit import verify_all
 from kogniterm.sessions.journal.journal import DURABLE
 from kogniterm.sessions.records import Outcome
-from kogniterm.sessions.session_database import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS, open_store
 from kogniterm.sessions.session_transfer import copy_all, differences, export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -375,3 +376,19 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     assert "all as they were written" in kogniterm("audit", "verify")
     kogniterm("sessions", "delete", session, "--yes")
     assert json.loads(kogniterm("sessions", "list", "--json")) == []
+
+
+def test_several_processes_may_be_the_first(postgres_url: str, tmp_path: Path) -> None:
+    Database(postgres_url, SESSIONS, user="ana").close()
+    together = threading.Barrier(4)
+
+    def first(_number: int) -> str:
+        together.wait()
+        store, _ = open_store(postgres_url, user="ana", version="1", heads=tmp_path)
+        try:
+            return str(store.database.one("SELECT id FROM heads"))
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(first, range(4)))) == 1
