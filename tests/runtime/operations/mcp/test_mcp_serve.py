@@ -292,8 +292,8 @@ async def test_a_cancelled_call_stops_its_command(agent: Agent, mode: str) -> No
         await asyncio.to_thread(until, lambda: not running(agent.nap))
         # The server goes on.
         assert not (await client.call_tool("run_task", {"task": "hello"})).is_error
-    last = agent.sessions()[-1]["id"]
-    assert "take long" in agent.records(last)
+    # The cancelled one may have ended after the other had begun.
+    assert any("take long" in agent.records(one["id"]) for one in agent.sessions())
 
 
 def started(agent: Agent) -> subprocess.Popen[bytes]:
