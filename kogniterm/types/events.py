@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types.actions import ToolRan as ToolRan
@@ -341,7 +342,12 @@ Event = (
 
 def event_name(kind: type[Event]) -> str:
     """Return the name of an event in JSON: that of its class in snake_case."""
-    return re.sub(r"\B(?=[A-Z])", "_", kind.__name__).lower()
+    return _snake_case(kind.__name__)
+
+
+@cache  # each sink asks for it at every piece of output and of an answer
+def _snake_case(name: str) -> str:
+    return re.sub(r"\B(?=[A-Z])", "_", name).lower()
 
 
 class EventVisitor:

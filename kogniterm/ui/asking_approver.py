@@ -1,4 +1,4 @@
-"""The approver of a session at a terminal: asks the user, and grants what they allow."""
+"""The approver of a session at a terminal, which asks with its questions."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -55,9 +56,7 @@ def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> 
     if not follow:
         note = _("There are no lines in {file}.").format(file=file)
         return Report(kept, kept, notes=() if kept else [note])
-    write_lines(kept)
-    sys.stdout.flush()
-    for line in _of_session(_new_lines(file, opened), wanted):
+    for line in chain(kept, _of_session(_new_lines(file, opened), wanted)):
         write_lines([line])
         sys.stdout.flush()
     return Report(printed=True)

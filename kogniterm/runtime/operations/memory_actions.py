@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.runtime.trust.project_scanner import ProjectScanner
 
-FactChange = Literal["pin", "unpin", "confirm", "undo"]
+FactChange = Literal["pin", "confirm", "undo"]
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
 )  # fmt: skip
@@ -36,10 +36,6 @@ class MemoryAccess(NamedTuple):
     memory: Memory
     scanner: ProjectScanner
     writable: bool
-
-    def require_writable(self) -> None:
-        """Raise `UsageError` where memory may not be written."""
-        require_writable(self.writable)
 
 
 def require_writable(writable: bool) -> None:
@@ -105,7 +101,7 @@ def add_fact(
     """Remember a fact. Raises `UsageError`."""
     from kogniterm.memory.update import Candidate
 
-    access.require_writable()
+    require_writable(access.writable)
     memory = access.memory
     project = "" if everywhere else memory.project
     change = memory.remember(Candidate(" ".join(words), category, slot, project=project))
@@ -120,7 +116,7 @@ def edit_memory(access: MemoryAccess, name: str, words: list[str]) -> Report:
     """Give a fact another text, or a lesson the user's wording. Raises `UsageError`."""
     from kogniterm.memory.fact_records import Lesson
 
-    access.require_writable()
+    require_writable(access.writable)
     memory = access.memory
     found, text = find_memory(memory, name), " ".join(words)
     if isinstance(found, Lesson):
@@ -139,7 +135,7 @@ def change_fact(change: FactChange, access: MemoryAccess, name: str, off: bool =
             return _changed(memory, updater.confirm(fact))
         case "undo":
             return _changed(memory, updater.undo(fact))
-        case _:
+        case "pin":
             return _changed(memory, updater.pin(fact, not off))
 
 
@@ -154,7 +150,7 @@ def show_project(access: MemoryAccess, scan: str | None) -> Report:
 
     scanner, place = access.scanner, {"folder": access.scanner.folder}
     if scan is not None:
-        access.require_writable()
+        require_writable(access.writable)
         if not scanner.trusted():
             raise UsageError("{folder} is not trusted; trust it with: kogniterm trust", **place)
         scanner.scan_now()

@@ -1,4 +1,4 @@
-"""A slash command, its lookup by name, and the REPL as commands see it."""
+"""Functions that slash commands share: reading the words behind a name, and showing reports."""
 
 from __future__ import annotations
 
