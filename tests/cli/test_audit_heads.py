@@ -98,8 +98,6 @@ def heads(shell: Shell) -> Path:
 def test_what_was_changed_by_hand_is_found(
     shell: Shell, session: str, statements: list[str], said: str
 ) -> None:
-    result = shell.run("audit", "verify")
-    assert (result.returncode, result.stderr) == (0, "")
     tamper(shell, *statements)
     result = shell.run("audit", "verify")
     assert result.returncode == 1
@@ -360,8 +358,6 @@ def test_a_fact_that_was_changed_by_hand_is_found(
 ) -> None:
     for text in ("the pelican eats at noon", "the harbour opens at seven"):
         assert shell.run("memory", "add", text).returncode == 0
-    code, shown = verified(shell)
-    assert (code, "memory: 2 facts, all as they were written" in shown) == (0, True)
     tamper(shell, statement)
     code, shown = verified(shell)
     assert (code, said in shown) == (1, True), shown
@@ -382,7 +378,8 @@ def test_facts_that_are_written_changed_and_forgotten_hold(shell: Shell, session
         result = shell.run("memory", *words)
         assert result.returncode == 0, (words, result)
         assert verified(shell)[0] == 0
-    assert "memory: 2 facts" in verified(shell)[1]  # together with the one that was replaced
+    # Together with the one that was replaced.
+    assert "memory: 2 facts, all as they were written" in verified(shell)[1]
     copy = str(shell.home / "copy.db")
     assert shell.run("storage", "copy", "sqlite", copy).returncode == 0
     with closing(sqlite3.connect(shell.data / "kogniterm.db")) as connection:
