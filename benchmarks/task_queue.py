@@ -32,10 +32,10 @@ from itertools import count
 from pathlib import Path
 
 from kogniterm import __version__
-from kogniterm.fleet.task_queue import open_queue
-from kogniterm.fleet.worker_loop import this_worker
-from kogniterm.protocols import WorkerQueue
-from kogniterm.types.queue_values import NewTask, QueuedTask, TaskEnd, WorkerInfo
+from kogniterm.addons.fleet.queue_ports import WorkerQueue
+from kogniterm.addons.fleet.queue_values import NewTask, QueuedTask, TaskEnd, WorkerInfo
+from kogniterm.addons.fleet.task_queue import open_queue
+from kogniterm.addons.fleet.worker_loop import this_worker
 from tests.support.postgres import fresh_schema, start
 
 SCRIPT = {

@@ -25,12 +25,15 @@ def main() -> int:
 
         sys.stdout.write(f"kogniterm {running_version()}\n")
         return 0
-    from kogniterm.cli.warm.warm_client import attempt, may_be_warm
+    from kogniterm.installed import parts
 
-    warm = may_be_warm(sys.argv[1:])
-    status = attempt() if warm else None
-    if status is not None:
-        return status
+    for around_call in parts("AROUND_CALL"):
+        return int(around_call(sys.argv[1:], _run))
+    return _run()
+
+
+def _run() -> int:
+    """Run the command line in this process."""
     from kogniterm.cli.main import main as run
     from kogniterm.host.langsmith_stand_in import keep_out
 
@@ -39,10 +42,6 @@ def main() -> int:
     for number in (_signal.SIGINT, _signal.SIGTERM):
         if _signal.getsignal(number) is not _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)
-    if warm:
-        from kogniterm.cli.warm.warm_start import start_for_next_call
-
-        start_for_next_call()
     return status
 
 

@@ -29,9 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = ("ui/locale", "_version", "tour_scripts", "/attempts.py")
 ADD_ONS = (
-    "kogniterm/acp", "kogniterm/fleet", "/hosts", "host_", "recipe", "foreign", "import_settings",
-    "models/local", "minilm", "wordpiece", "mcp_serve", "mcp/serving", "telemetry", "cli/warm",
-    "verbs/fleet", "trajectory", "completion",
+    "kogniterm/addons", "/hosts", "host_", "recipe",
+    "models/local", "minilm", "wordpiece", "mcp_serve", "mcp/serving", "telemetry",
+    "trajectory", "completion",
 )  # fmt: skip
 """What adds something to the core: parts of paths."""
 CRITICAL = {

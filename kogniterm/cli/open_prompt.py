@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kogniterm import __version__
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
+from kogniterm.installed import parts
 from kogniterm.settings import QuickSettings, environment, quick
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import language
@@ -132,7 +133,7 @@ class Opener:
         explain, self._explain = self._explain, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         warming.add_done_callback(lambda done: done.exception())
-        asyncio.get_running_loop().call_later(IDLE_SECONDS, _start_for_next_call)
+        asyncio.get_running_loop().call_later(IDLE_SECONDS, _call_add_ons)
         return Opened(
             session,
             model_reason=model_reason(settings, session.model) if explain else None,
@@ -143,10 +144,9 @@ class Opener:
         )
 
 
-def _start_for_next_call() -> None:
-    from kogniterm.cli.warm.warm_start import start_for_next_call
-
-    asyncio.get_running_loop().run_in_executor(None, start_for_next_call)
+def _call_add_ons() -> None:
+    for when_idle in parts("WHEN_IDLE"):
+        asyncio.get_running_loop().run_in_executor(None, when_idle)
 
 
 def _needs_set_up(settings: Settings, paths: Paths) -> bool:

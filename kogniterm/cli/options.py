@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.installed import rows
 from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.ui.locale import _, mark
 
@@ -160,15 +161,12 @@ class Verb(NamedTuple):
 
 VerbGroup = tuple[str, tuple[Verb, ...]]
 """A title, and the verbs that help lists below it."""
-VERB_GROUPS: tuple[VerbGroup, ...] = (
+_CORE: tuple[VerbGroup, ...] = (
     (mark("Work"), (
         Verb("run", "kogniterm.cli.run", "Do one task and exit"),
         Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
         Verb("sessions", "kogniterm.cli.verbs.sessions",
              "List, search, export and delete sessions"),
-        Verb("queue", "kogniterm.cli.verbs.fleet.queue",
-             "Add tasks to the queue, watch them and answer their questions"),
-        Verb("worker", "kogniterm.cli.verbs.fleet.worker_process", "Run tasks from the queue"),
         Verb("hosts", "kogniterm.cli.verbs.hosts.hosts_verb",
              "Do one task on many machines, reviewed once"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
@@ -190,21 +188,22 @@ VERB_GROUPS: tuple[VerbGroup, ...] = (
         Verb("tour", "kogniterm.cli.tour", "Show how KogniTerm works, with a scripted model"),
         Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
         Verb("logout", "kogniterm.cli.logout", "Remove a saved API key"),
-        Verb("import", "kogniterm.cli.verbs.extensions.import_agent",
-             "Import what you set up for another terminal agent"),
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
         Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),
         Verb("logs", "kogniterm.cli.verbs.log_lines", "Show the log file, and follow it"),
         Verb("models", "kogniterm.cli.verbs.models", "List models; download or remove a local one"),
         Verb("mcp", "kogniterm.cli.verbs.extensions.mcp",
              "Sign in to MCP servers; be one for other agents"),
-        Verb("acp", "kogniterm.cli.verbs.extensions.acp", "Be an agent for an editor, such as Zed"),
         Verb("storage", "kogniterm.cli.verbs.storage", "Check and copy the database"),
-        Verb("warm", "kogniterm.cli.warm.warm_verb", "End the process for fast starts"),
         Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),
     )),
 )  # fmt: skip
+VERB_GROUPS: tuple[VerbGroup, ...] = tuple(
+    (title, (*verbs, *(Verb(*row) for group, *row in rows("VERBS") if group == title)))
+    for title, verbs in _CORE
+)
+"""The verbs of the core, and behind them those of the add-ons."""
 VERBS = tuple(verb for _title, verbs in VERB_GROUPS for verb in verbs)
 
 

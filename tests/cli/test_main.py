@@ -14,7 +14,6 @@ import pytest
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.warm import warm_client
 from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
@@ -41,10 +40,6 @@ def test_version(shell: Shell, words: list[str]) -> None:
 
 def test_version_works_after_other_options(shell: Shell) -> None:
     assert shell.run("--debug", "--version").stdout == VERSION
-
-
-def test_the_verbs_that_start_warm_exist() -> None:
-    assert set(warm_client.VERBS) <= {verb.name for verb in options.VERBS}
 
 
 def test_help_is_translated_to_spanish(shell: Shell) -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kogniterm.acp.session_updates import FrontWords, SessionUpdates
+from kogniterm.addons.acp.session_updates import FrontWords, SessionUpdates
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink
 from kogniterm.logs import RedactingFormatter
 from kogniterm.models.catalog import cost_of

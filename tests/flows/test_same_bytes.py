@@ -43,7 +43,7 @@ from kogniterm.types import (
     events,
 )
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
-from tests.acp.conftest import MakeEditor, make_editor
+from tests.addons.acp.conftest import MakeEditor, make_editor
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.test_mcp import trusted
 from tests.support.acp_editor import editing

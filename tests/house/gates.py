@@ -25,14 +25,13 @@ SAME_NAME = ("kogniterm.cli.verbs", "kogniterm.ui.commands")
 """Modules named after the word that a user types, which may repeat."""
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
-FACES = ("ui", "acp", "fleet")
-"""The ways into a session, for a terminal, an editor and a queue; they do not know each other."""
-BASE = ("settings", "prompts", "paths", "logs", "host")
+BASE = ("settings", "prompts", "paths", "logs", "host", "installed")
 GROUND = ("storage", "text")
 LAYERS = (
+    ("addons",),
     ("__main__",),
     ("cli",),
-    FACES,
+    ("ui",),
     ("runtime",),
     ROOMS,
     BASE,
@@ -44,6 +43,7 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "addons": (("acp", "fleet", "import_agents", "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -101,7 +101,7 @@ PROVIDERS = (
     "xllamacpp",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
-    "rich": ("kogniterm.ui",),
+    "rich": ("kogniterm.ui", "kogniterm.addons"),
     "prompt_toolkit": ("kogniterm.ui",),
     "langgraph": ("kogniterm.agent",),
     "ptyprocess": ("kogniterm.execution.process",),
@@ -121,8 +121,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "kogniterm.cli.options",
         "kogniterm.cli.argument_parser",
     ),
-    "acp": ("kogniterm.acp",),
-    "procrastinate": ("kogniterm.fleet",),
+    "acp": ("kogniterm.addons.acp",),
+    "procrastinate": ("kogniterm.addons.fleet",),
     "ansible_runner": ("kogniterm.execution.hosts.controller",),
     "ansible": (),
     "opentelemetry": ("kogniterm.runtime.telemetry",),
@@ -161,11 +161,11 @@ LIGHT_ROOTS = (
 )
 """Modules that start, or are embedded, without loading a library they may never use."""
 
-READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.cli.warm")
+READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.addons.warm")
 """A warm start hands the whole environment over before settings could be loaded."""
-READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.cli.warm")
+READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.addons.warm")
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
-WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.cli.warm")
+WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.addons.warm")
 """A warm start looks at the package's own files."""
 READS_RECORDS = ("kogniterm.sessions", "kogniterm.runtime.turn_journal")
 """The journal of a turn is the one writer, which redacts each kind of record."""
@@ -173,13 +173,13 @@ STARTS_PROGRAMS = (
     "kogniterm.host.helper_programs",
     "kogniterm.execution.process",  # commands, their supervisor, and confined programs
     "kogniterm.execution.sandbox.namespaces",  # forks into the namespaces that it made
-    "kogniterm.cli.warm",  # forks sessions from a server
+    "kogniterm.addons.warm",  # forks sessions from a server
     "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
     "kogniterm.ui.terminal.user_terminal",
     "kogniterm.tools.search_files",  # ripgrep is read line by line, and ended early
     "kogniterm.models.local.runtime",  # the model's process is asked again and again
     "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
-    "kogniterm.fleet.task_run",  # a session of its own, which can outlive its worker
+    "kogniterm.addons.fleet.task_run",  # a session of its own, which can outlive its worker
 )
 """The home of starting programs, and what needs more of a program than its end."""
 STARTS = re.compile(
@@ -188,6 +188,7 @@ STARTS = re.compile(
 )
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
+    "kogniterm.addons",
     "kogniterm.cli",
     "kogniterm.ui",
     "kogniterm.__main__",
@@ -235,7 +236,7 @@ def layers(tree: Tree) -> list[str]:
             if own == other:
                 continue
             left, right = _layer(own), _layer(other)
-            if right < left or (left == right and own in (*ROOMS, *FACES)):
+            if right < left or (left == right and own in ROOMS):
                 found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
     return found
 
@@ -694,7 +695,7 @@ def _words_used(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.Attribute):
             words.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            words.add(node.value)
+            words.add(node.value.rpartition(":")[2])  # `module:name`, as in the table of add-ons
     return words
 
 

@@ -75,7 +75,8 @@ def test_every_make_target_that_pages_name_exists() -> None:
 def test_every_module_of_a_verb_is_in_the_table() -> None:
     written = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        for file in (ROOT / "kogniterm" / "cli").rglob("*.py")
+        for folder in ("cli", "addons")
+        for file in (ROOT / "kogniterm" / folder).rglob("*.py")
         if re.search(r"^def add_parser\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
     }
     assert written == {verb.module for verb in options.VERBS}

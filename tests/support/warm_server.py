@@ -11,8 +11,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from kogniterm.cli.warm import warm_server
-from kogniterm.cli.warm.warm_place import address
+from kogniterm.addons.warm import warm_server
+from kogniterm.addons.warm.warm_place import address
 from kogniterm.ui.questions import answer_keys
 
 KEY_TIMES = answer_keys.KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)

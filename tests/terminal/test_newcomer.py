@@ -49,7 +49,7 @@ ELSEWHERE = {
     "docs/specification.md": "typed by tests/terminal/test_specification.py",
     "docs/recipes/cron.md": "run by tests/packages/test_recipes.py",
     "docs/recipes/pre-commit.md": "run by tests/packages/test_recipes.py",
-    "docs/many-machines.md": "needs PostgreSQL, ssh and hosts: tests/fleet, test_many_hosts.py",
+    "docs/many-machines.md": "needs PostgreSQL, ssh and hosts: addons/fleet, test_many_hosts.py",
     "docs/packages.md": "needs Docker and a built package: tests/packages",
 }
 """Pages whose blocks other tests run."""

@@ -53,6 +53,8 @@ FINDINGS = {
 }  # fmt: skip
 """Position of the sentence in the calls that make a finding, in kogniterm/approval only."""
 
+ADD_ONS = PACKAGE / "addons" / "table.py"
+"""Its rows are plain tuples."""
 TABLES = {"Verb": (2,), "Action": (1,), "Argument": (1, 2), "Example": (1,)}
 """Arguments of a table's rows that a user reads."""
 
@@ -78,10 +80,20 @@ def _messages(package: Path) -> Iterator[Message]:
         names, constants = _local_names(tree), _constants(tree)
         if str(file.relative_to(package)) in TEMPLATES:
             yield from _templates(tree, str(file.relative_to(package)))
+        if file == ADD_ONS:
+            yield from _helps(tree, str(file.relative_to(package)))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 where = f"{file.relative_to(package)}:{node.lineno}"
                 yield from _of_call(node, names, constants, where)
+
+
+def _helps(tree: ast.Module, where: str) -> Iterator[Message]:
+    """Yield the helps of the verbs: the last element of each row with four."""
+    for node in ast.walk(tree):
+        words = _literal(node.elts[3]) if isinstance(node, ast.Tuple) and node.elts[3:4] else None
+        if words:
+            yield Message(words, f"{where}:{node.lineno}")
 
 
 def dynamic(package: Path = PACKAGE) -> Iterator[str]:

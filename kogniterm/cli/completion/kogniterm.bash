@@ -30,7 +30,7 @@ _kogniterm() {
             --allow-secret|--at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inputs|--inventory|--items|--lang|--limit|--lines|--list|--max-cost|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--note|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--recipe|--resume|--secret|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|--workspace|-C|-n|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/copy|/storage/cache|/warm|/warm/stop|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/storage/cache|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -64,6 +64,19 @@ _kogniterm() {
         /sessions/export:--format) _kogniterm_offer 'jsonl markdown atif'; return ;;
         /sessions/report:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/import:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/run:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /hosts/run:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
+        /hosts/run:--memory) _kogniterm_offer 'off session full'; return ;;
+        /hosts/run:--plan) _kogniterm_offer 'auto always never'; return ;;
+        /hosts/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /hosts/run:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
+        /hosts/facts:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/facts:--output) _kogniterm_offer 'text json'; return ;;
+        /hosts/diff:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/diff:--output) _kogniterm_offer 'text json'; return ;;
+        /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/add:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/add:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
@@ -81,19 +94,6 @@ _kogniterm() {
         /queue/answer:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/key:--lang) _kogniterm_offer 'auto en es'; return ;;
         /worker:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts/run:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
-        /hosts/run:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
-        /hosts/run:--memory) _kogniterm_offer 'off session full'; return ;;
-        /hosts/run:--plan) _kogniterm_offer 'auto always never'; return ;;
-        /hosts/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
-        /hosts/run:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
-        /hosts/facts:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts/facts:--output) _kogniterm_offer 'text json'; return ;;
-        /hosts/diff:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts/diff:--output) _kogniterm_offer 'text json'; return ;;
-        /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/list:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/search:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -147,7 +147,6 @@ _kogniterm() {
         /tour:--lang) _kogniterm_offer 'auto en es'; return ;;
         /login:--lang) _kogniterm_offer 'auto en es'; return ;;
         /logout:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /import:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/path:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -172,21 +171,22 @@ _kogniterm() {
         /mcp/serve:--plan) _kogniterm_offer 'auto always never'; return ;;
         /mcp/serve:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /mcp/serve:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
+        /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/cache:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
+        /help:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /import:--lang) _kogniterm_offer 'auto en es'; return ;;
         /acp:--lang) _kogniterm_offer 'auto en es'; return ;;
         /acp:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /acp:--memory) _kogniterm_offer 'off session full'; return ;;
         /acp:--plan) _kogniterm_offer 'auto always never'; return ;;
         /acp:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /acp:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
-        /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/cache:--lang) _kogniterm_offer 'auto en es'; return ;;
         /warm:--lang) _kogniterm_offer 'auto en es'; return ;;
         /warm/stop:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
-        /help:--lang) _kogniterm_offer 'auto en es'; return ;;
         *:--env-file|*:--file|*:--source|*:--to) _kogniterm_names file; return ;;
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
@@ -194,7 +194,7 @@ _kogniterm() {
         *:--allow-secret|*:--at|*:--batch|*:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--id|*:--input|*:--inputs|*:--inventory|*:--items|*:--lang|*:--limit|*:--lines|*:--list|*:--max-cost|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--note|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--priority|*:--project|*:--prompt|*:--queue|*:--queues|*:--recipe|*:--resume|*:--secret|*:--session|*:--slot|*:--slots|*:--source|*:--state|*:--text|*:--timeout|*:--to|*:--tries|*:--turn|*:--vault-password-file|*:--workspace|*:-C|*:-n|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions queue worker hosts replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor logs models mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
+        '') said='run resume sessions hosts replay queue worker memory recipe policy tools skills hooks trust audit tour login logout config doctor logs models mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --session --park --note --secret --allow-secret --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -207,6 +207,11 @@ _kogniterm() {
         '/sessions/export') kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
+        '/hosts') said='run facts diff' flags='-h --help --lang --env-file --debug' ;;
+        '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --ask-become-pass --vault-password-file --ask-vault-pass --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
+        '/hosts/facts') flags='-h --help --lang --env-file --debug --inventory --limit --vault-password-file --ask-vault-pass --output' ;;
+        '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
+        '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/queue') said='add list show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
         '/queue/add') kind=file flags='-h --help --lang --env-file --debug --file --recipe --items --workspace --here --id --queue --batch --at --priority --tries --json --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/queue/list') flags='-h --help --lang --env-file --debug --state --batch --all-users --limit --json' ;;
@@ -219,11 +224,6 @@ _kogniterm() {
         '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
         '/queue/key') said='export import' kind=file flags='-h --help --lang --env-file --debug' ;;
         '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
-        '/hosts') said='run facts diff' flags='-h --help --lang --env-file --debug' ;;
-        '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --ask-become-pass --vault-password-file --ask-vault-pass --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
-        '/hosts/facts') flags='-h --help --lang --env-file --debug --inventory --limit --vault-password-file --ask-vault-pass --output' ;;
-        '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
-        '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/memory') said='list search show lessons add edit confirm pin undo project prefer forget export import prune' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;
         '/memory/search') flags='-h --help --lang --env-file --debug --limit --json --project' ;;
@@ -268,7 +268,6 @@ _kogniterm() {
         '/tour') flags='-h --help --lang --env-file --debug --auto' ;;
         '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
         '/logout') flags='-h --help --lang --env-file --debug' ;;
-        '/import') said='claude codex gemini opencode deepagents' flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;
         '/config') said='show path prompts' flags='-h --help --lang --env-file --debug' ;;
         '/config/show') flags='-h --help --lang --env-file --debug --changed --json' ;;
         '/config/path') flags='-h --help --lang --env-file --debug --json' ;;
@@ -288,15 +287,16 @@ _kogniterm() {
         '/mcp/login') flags='-h --help --lang --env-file --debug' ;;
         '/mcp/logout') flags='-h --help --lang --env-file --debug --json' ;;
         '/mcp/serve') flags='-h --help --lang --env-file --debug --folder --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
-        '/acp') flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/storage') said='check copy cache' flags='-h --help --lang --env-file --debug' ;;
         '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
+        '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume hosts replay queue worker recipe policy tools skills hooks trust audit tour login logout config doctor logs mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug' ;;
+        '/import') said='claude codex gemini opencode deepagents' flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;
+        '/acp') flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/warm') said='stop' flags='-h --help --lang --env-file --debug' ;;
         '/warm/stop') flags='-h --help --lang --env-file --debug --json' ;;
-        '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume queue worker hosts replay recipe policy tools skills hooks trust audit tour login logout import config doctor logs mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kogniterm.cli.options import JSON, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import paths_in_use
-from kogniterm.cli.warm.warm_start import running_servers
-from kogniterm.cli.warm.warm_verb import warm_state
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
+from kogniterm.installed import parts
 from kogniterm.runtime.operations.action import Argument, Report
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate
@@ -44,7 +43,7 @@ def run(call: CallOptions, online: bool) -> Report:
     except SettingsError as error:
         findings.append(Finding("bad", Phrase("settings"), error.text))
     findings += check_installation(settings, paths_in_use(), current_folder, online=online)
-    findings += [Finding("ok" if running_servers() else "note", line) for line in warm_state()]
+    findings += [finding for check in parts("CHECKS") for finding in check()]
     shown = [
         (one.state, translate(one.what), translate(one.fix) if one.fix else "") for one in findings
     ]

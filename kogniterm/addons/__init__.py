@@ -1,0 +1,1 @@
+"""Add-ons: each folder can be deleted together with its rows in `table`."""

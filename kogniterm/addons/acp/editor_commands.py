@@ -1,0 +1,178 @@
+"""The slash commands that an editor offers: a few of KogniTerm's own, custom commands, agents."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
+
+from kogniterm.addons.acp.editor_questions import EditorQuestions
+from kogniterm.addons.acp.session_updates import SessionUpdates, safe
+from kogniterm.errors import UsageError
+from kogniterm.runtime.inputs.custom_commands import custom_commands_of
+from kogniterm.runtime.questions.approval_facts import Say
+from kogniterm.text.shorten import one_line
+from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+CONTINUE = "continue"
+
+
+class CommandRoom(NamedTuple):
+    """The objects that a command of KogniTerm's own works with."""
+
+    session: LiveSession
+    questions: EditorQuestions
+    updates: SessionUpdates
+    say: Say
+
+
+class EditorCommand(NamedTuple):
+    """A command of KogniTerm's own; `run` gets the words behind its name."""
+
+    help: Phrase
+    run: Callable[[CommandRoom, str], Awaitable[None]]
+    hint: str = ""
+
+
+async def _compact(room: CommandRoom, argument: str) -> None:
+    del argument
+    before, after = await room.session.context.compact_now(asked=True, sink=room.updates)
+    room.updates.tell(
+        room.say(
+            Phrase(
+                "History compacted from about {before} to {after} tokens.",
+                {"before": before, "after": after},
+            )
+        )
+    )
+    room.updates.usage()
+
+
+async def _undo(room: CommandRoom, argument: str) -> None:
+    from kogniterm.runtime.operations.rewind_session import tell_restored
+    from kogniterm.storage.folders import seen_from
+
+    del argument
+    session = room.session
+    way = session.undo.latest()
+    lines = [f"{one.change}: {one.path}" for one in way.changes]
+    lines += [f"kept: {path}" for path in way.kept]
+    title = room.say(Phrase("Restore the files as they were before this action?"))
+    if not await room.questions.agree(title, "\n".join((way.images[0].what, "", *lines)), _RESTORE):
+        room.updates.tell(room.say(_UNCHANGED))
+        return
+    restored = session.undo.store.restore(way)
+    tell_restored(session, restored)
+    paths = ", ".join(seen_from(session.folder, path) for path in restored)
+    room.updates.tell(room.say(Phrase("Restored: {paths}", {"paths": paths})))
+
+
+async def _permissions(room: CommandRoom, argument: str) -> None:
+    policy, (word, _space, name) = room.session.policy, argument.partition(" ")
+    if word == "revoke" and name.strip():
+        wanted = name.strip()
+        found = [one.id for one in policy.leases] if wanted == "all" else [wanted]
+        for one in found:
+            lease = policy.revoke(one)
+            said = {"id": lease.id}
+            room.updates.tell(room.say(Phrase("Permission {id} revoked.", said)))
+        return
+    if word:
+        raise UsageError("/permissions takes: revoke ID, or revoke all.")
+    lines = [f"- {one.id}: {room.say(one.text)}" for one in policy.leases]
+    none = room.say(Phrase("No permissions. They are granted at an approval question."))
+    room.updates.tell("\n".join(lines) or none)
+
+
+async def _trust(room: CommandRoom, argument: str) -> None:
+    from kogniterm.runtime.operations.project_files import revoke
+    from kogniterm.runtime.operations.project_files import trust as give_trust
+    from kogniterm.runtime.trust.project_places import walk
+    from kogniterm.runtime.trust.trust_store import TrustStore
+
+    session, say = room.session, room.say
+    folder = Path(session.folder)
+    if argument == "revoke":
+        if not revoke(session):
+            raise UsageError("{folder} is not trusted.", folder=folder)
+        room.updates.tell(say(Phrase("Trust revoked. The folder's files no longer apply.")))
+        return
+    if argument:
+        raise UsageError("/trust takes: revoke.")
+    store, seen = TrustStore(session.archive.paths.trust_file), walk(folder)
+    files = seen.files
+    finding = store.finding(folder, files)
+    if finding.trusted:
+        room.updates.tell(say(Phrase("This folder is trusted; to revoke this, use /trust revoke.")))
+        return
+    lines = [f"{file.kind}  {file.name}" for file in files]
+    if not lines:
+        none = Phrase("This folder has no files that KogniTerm would use.")
+        room.updates.tell(say(none))
+        return
+    lines += map(say, (*finding.texts, *seen.passed_over))
+    lines += store.changes(folder, files).values()
+    lines += [say(one) for one in _ABOUT_TRUST]
+    title = say(Phrase("Trust this folder?"))
+    if not await room.questions.agree(title, "\n".join(lines), Phrase("Trust these files")):
+        room.updates.tell(say(_UNCHANGED))
+        return
+    give_trust(session, files)
+    room.updates.tell(say(Phrase("Folder trusted. Its files now apply.")))
+
+
+_RESTORE = Phrase("Restore the files")
+_UNCHANGED = Phrase("Nothing changed.")
+_ABOUT_TRUST = (
+    Phrase("Instructions are shown to the model; rules can only be stricter than yours."),
+    Phrase("Hooks and MCP servers run programs, in the sandbox."),
+    Phrase("Its manifests are read, to remember how it is built and tested."),
+)
+
+OWN: Mapping[str, EditorCommand] = {
+    "compact": EditorCommand(
+        Phrase("summarise the history to free space in the context window"), _compact
+    ),
+    "undo": EditorCommand(Phrase("restore the files changed by the last action"), _undo),
+    "permissions": EditorCommand(
+        Phrase("list or revoke permissions"), _permissions, "[revoke ID|all]"
+    ),
+    "trust": EditorCommand(
+        Phrase("show what this folder provides; trust it or revoke trust"), _trust, "[revoke]"
+    ),
+}
+
+
+def offered(session: LiveSession, say: Say) -> list[AvailableCommand]:
+    """Return everything that a line beginning with a slash can call in a session."""
+    return [
+        AvailableCommand(
+            name=name,
+            description=safe(one_line(words)),
+            input=AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if hint else None,
+        )
+        for name, words, hint in _offered(session, say)
+    ]
+
+
+def _offered(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
+    for name, own in OWN.items():
+        yield name, say(own.help), own.hint
+    if session.state.open_turn or session.state.unknown:
+        yield CONTINUE, say(Phrase("continue the turn that was interrupted")), ""
+    names = {*OWN, CONTINUE}
+    custom, _refused = custom_commands_of(session, names)
+    for one in custom:
+        yield one.name, say(one.help), one.arguments
+    taken = {*names, *(word for one in custom for word in (one.name, one.alias))}
+    for name, described in session.extensions.skills.commands(taken):
+        yield name, described, "[WORDS]"
+    for name, agent in session.context.agents.named.items():
+        if agent.off is None:
+            task = say(Phrase("TASK"))
+            yield f"@{name}", agent.description, task

@@ -1,0 +1,140 @@
+"""Claude Code and Deep Agents Code: the shapes that KogniTerm shares.
+
+Claude Code (code.claude.com/docs: settings, mcp, hooks, skills, sub-agents, memory): `~/.claude`
+holds settings.json, skills, commands, agents, rules and CLAUDE.md; `~/.claude.json` holds the MCP
+servers (times in milliseconds), those of single folders below `projects`. `CLAUDE_CONFIG_DIR`
+moves both.
+
+Deep Agents Code (docs.langchain.com/oss/python/deepagents/code: configuration, hooks, memory and
+skills): `~/.deepagents` holds .mcp.json and hooks.json, and for each agent a folder with AGENTS.md,
+skills and sub-agents. `DEEPAGENTS_HOME` moves it. Its former hooks, a list with `events`, get
+another input than KogniTerm gives.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.addons.import_agents.foreign.found import Found, Place
+from kogniterm.addons.import_agents.foreign.found_parts import (
+    Findings,
+    mapping,
+    markdown,
+    seconds,
+    sequence,
+    shown,
+    strings,
+)
+from kogniterm.runtime.extensions.front_matter import read_document
+from kogniterm.types import Phrase
+
+_DECISIONS: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
+
+
+def claude(place: Place) -> Found:
+    """Return what Claude Code has set up."""
+    parts = Findings(place)
+    folder = place.moved("CLAUDE_CONFIG_DIR", ".claude")
+    beside = folder if place.environ.get("CLAUDE_CONFIG_DIR", "") else place.home
+    if place.project is not None:
+        # What is the user's alone in this folder stands in their own file.
+        state = Findings(Place(place.home, place.environ))
+        projects = mapping(state.files.settings(beside / ".claude.json").get("projects"))
+        parts.files.read += state.files.read
+        parts.files.problems += state.files.problems
+        for name in dict.fromkeys((str(place.project), os.path.realpath(place.project))):
+            _servers(parts, mapping(projects.get(name)).get("mcpServers"))
+        return parts.found()
+    settings = parts.files.settings(folder / "settings.json")
+    saved = parts.files.settings(beside / ".claude.json")
+    projects = mapping(saved.get("projects"))
+    _servers(parts, saved.get("mcpServers"))
+    _servers(parts, settings.get("mcpServers"))
+    for name, project in projects.items():
+        if names := mapping(mapping(project).get("mcpServers")):
+            parts.leave_out(
+                Phrase(
+                    "MCP servers of the folder {folder}: {names}. Run kogniterm import claude "
+                    "--project there.",
+                    {"folder": shown(name), "names": shown(", ".join(names))},
+                )
+            )
+    if settings.get("disableAllHooks") is True:
+        parts.leave_out(Phrase("Hooks: they are switched off there."))
+    else:
+        parts.hooks(settings.get("hooks"))
+    permissions = mapping(settings.get("permissions"))
+    for decision in _DECISIONS:
+        for words in strings(permissions.get(decision)):
+            parts.rule(decision, words)
+    if plugins := mapping(settings.get("enabledPlugins")):
+        parts.leave_out(Phrase("Plugins: {names}.", {"names": shown(", ".join(plugins))}))
+    parts.skills(folder / "skills")
+    for name, text in parts.files.texts(folder / "commands", ".md"):
+        parts.command(name, text)
+    for name, text in parts.files.texts(folder / "agents", ".md"):
+        parts.agent(read_document(text).text("name") or name, text)
+    parts.instructions(folder / "CLAUDE.md")
+    for name, text in parts.files.texts(folder / "rules", ".md"):
+        file = folder / "rules" / f"{name}.md"
+        if read_document(text).fields.get("paths"):
+            told = {"file": parts.files.shown(file)}
+            parts.leave_out(Phrase("{file}: it is for some files only.", told))
+        else:
+            parts.instructions(file, text)
+    parts.keys_of(mapping(settings.get("env")))
+    parts.key_variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    parts.key_file(folder / ".credentials.json")
+    parts.model = _word(settings.get("model"))
+    return parts.found()
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _servers(parts: Findings, section: object) -> None:
+    for name, entry in parts.servers(section):
+        limit = seconds(entry.get("timeout"))
+        parts.server(name, {**entry, "timeout": limit} if limit is not None else entry)
+
+
+def deepagents(place: Place) -> Found:
+    """Return what Deep Agents Code has set up."""
+    parts = Findings(place)
+    if place.project is not None:
+        folder = place.project / ".deepagents"
+    else:
+        folder = place.moved("DEEPAGENTS_HOME", ".deepagents")
+    for name, entry in parts.servers(parts.files.settings(folder / ".mcp.json").get("mcpServers")):
+        kind = entry.get("type") or entry.get("transport")
+        parts.server(name, {**entry, "type": kind} if kind else entry)
+    hooks = parts.files.settings(folder / "hooks.json").get("hooks")
+    if sequence(hooks):
+        parts.leave_out(Phrase("Hooks in their former format: their input differs."))
+    parts.hooks(hooks)
+    if place.project is not None:
+        _agent(parts, folder)
+        return parts.found()
+    for name in parts.files.folders(folder):
+        parts.instructions(folder / name / "AGENTS.md")
+        _agent(parts, folder / name)
+    parts.skills(place.home / ".agents" / "skills")
+    parts.env_file(folder / ".env")
+    parts.key_file(folder / ".state" / "auth.json")
+    settings = mapping(parts.files.settings(folder / "config.toml").get("models"))
+    parts.model = _word(settings.get("default"))
+    return parts.found()
+
+
+def _agent(parts: Findings, folder: Path) -> None:
+    """Add what belongs to one agent: its skills, and its sub-agents in a folder each."""
+    parts.skills(folder / "skills")
+    for name in parts.files.folders(folder / "agents"):
+        text = parts.files.text(folder / "agents" / name / "AGENTS.md")
+        if text is not None:
+            document = read_document(text)
+            fields = {"name": document.text("name") or name, **document.fields}
+            parts.agent(document.text("name") or name, markdown(fields, document.body))

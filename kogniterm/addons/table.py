@@ -1,0 +1,24 @@
+"""The parts that add-ons bring to the core, by name; each is loaded when it is used.
+
+An add-on is deleted with its folder and its rows here. The rows are plain tuples, because a warm
+start reads them before it loads anything else.
+"""
+
+from __future__ import annotations
+
+VERBS = (
+    ("Work", "queue", "kogniterm.addons.fleet.verbs.queue",
+     "Add tasks to the queue, watch them and answer their questions"),
+    ("Work", "worker", "kogniterm.addons.fleet.verbs.worker_process", "Run tasks from the queue"),
+    ("Set-up", "import", "kogniterm.addons.import_agents.import_verb",
+     "Import what you set up for another terminal agent"),
+    ("Set-up", "acp", "kogniterm.addons.acp.acp_verb", "Be an agent for an editor, such as Zed"),
+    ("Set-up", "warm", "kogniterm.addons.warm.warm_verb", "End the process for fast starts"),
+)  # fmt: skip
+"""Commands: the group of the help that lists it, its name, module and help."""
+AROUND_CALL = ("kogniterm.addons.warm.warm_client:around_call",)
+"""Functions of the command line and of what runs it here; each returns the exit status."""
+WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)
+"""Functions that are called once while the prompt waits."""
+CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",)
+"""Functions that return findings for `kogniterm doctor`."""

@@ -1,0 +1,114 @@
+"""The socket of the warm server of this user and installation, and what is said on it.
+
+Imports nothing that a bare interpreter has not loaded: it is read at every start.
+"""
+
+from __future__ import annotations
+
+import _locale
+import _signal  # type: ignore[import-not-found]  # `signal` takes as long as the whole hand-over
+import os
+import stat
+import sys
+from zlib import crc32
+
+TYPE_CHECKING = False  # `typing` takes longer than all else here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SWITCH = "KOGNITERM_WARM"
+KEYED_NAMES = ("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8")
+"""Variables of the interpreter that a server gets too; they are part of its key as `sys.flags`."""
+PLAIN_NAMES = ("CI", "GLIBC_TUNABLES", "PY_SAX_PARSER")
+PLAIN_PREFIXES = (
+    "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "PYTHON", "SUDO_", "WCWIDTH_",
+    "WEBSOCKETS_", "_PYTHON",
+)  # fmt: skip
+"""Variables that the loader, the interpreter or a library reads while it is loaded, which a fork
+would be too late for, and those of CI and sudo. A start with one of them is a plain one."""
+LARGEST = 200_000
+"""Most bytes of a message. A start with a larger environment is a plain one."""
+READY, GO = b"ready", b"go"
+"""The session's word that it could begin, and the client's that it still waits for it."""
+VERBS = (
+    "run", "resume", "sessions", "queue", "hosts", "replay", "memory", "recipe", "policy", "tools",
+    "skills", "hooks", "trust", "audit", "config", "models", "mcp", "acp", "storage",
+)  # fmt: skip
+"""The commands that may start warm, as the prompt does. The others load little, or set up or check
+the installation itself; a worker stays for weeks, and its children start warm."""
+PLAIN_OPTIONS = ("-h", "--help", "-V", "--version")
+UNTOLD = (_signal.SIGPIPE, _signal.SIGXFSZ)
+"""Signals that every Python ignores by itself."""
+
+
+def may_be_warm(argv: list[str]) -> bool:
+    """Return whether this command line and process, on this terminal, allow a warm start."""
+    if argv and not (argv[0].startswith("-") or argv[0] in VERBS or len(argv[0].split()) > 1):
+        return False
+    # A descriptor that the caller opened for this command is named by its path.
+    if any(word in PLAIN_OPTIONS or "/fd/" in word for word in argv) or sys.platform != "linux":
+        return False
+    if plain_variables(os.environ) or sys._xoptions or sys.warnoptions or sys.gettrace():
+        return False
+    signals = [number for number in range(1, _signal.NSIG) if number not in UNTOLD]
+    if _signal.SIG_IGN in map(_signal.getsignal, signals) or _signal.pthread_sigmask(0, ()):
+        return False
+    own = os.getpgrp()
+    try:  # each standard stream that is a terminal is this job's, in the foreground
+        return all(os.tcgetpgrp(fd) == own for fd in (0, 1, 2) if os.isatty(fd)) and (
+            None not in (sys.stdin, sys.stdout, sys.stderr)
+        )
+    except OSError:  # the terminal of another session
+        return False
+
+
+def plain_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return the variables of this environment that ask for a plain start."""
+    return [
+        name
+        for name, value in environ.items()
+        if name in PLAIN_NAMES
+        or (name.startswith(PLAIN_PREFIXES) and name not in KEYED_NAMES)
+        or (name == SWITCH and value.lower() == "off")
+    ]
+
+
+def socket_folder(environ: Mapping[str, str]) -> str | None:
+    """Return the folder of the server's socket; None without a private runtime folder."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "").rstrip("/")
+    return f"{runtime}/kogniterm" if runtime.startswith("/") and is_private(runtime) else None
+
+
+def is_private(folder: str) -> bool:
+    """Return whether this is a folder, no link, that is the user's own and closed to others."""
+    try:
+        found = os.lstat(folder)
+    except (OSError, ValueError):
+        return False
+    mode = found.st_mode
+    return stat.S_ISDIR(mode) and found.st_uid == os.geteuid() and not mode & 0o077
+
+
+def address(folder: str) -> str:
+    """Return the path of the socket of the server for this start."""
+    return f"{folder}/warm-{crc32(start_key()):08x}.sock"
+
+
+def start_key() -> bytes:
+    """Return what a start and its server must have in common.
+
+    The package, the interpreter with its options, the module path, the locale of characters, and
+    the control group above the user's own manager, below which a user may move processes.
+    """
+    script = os.path.dirname(sys.argv[0]) if sys.argv else ""  # noqa: PTH120  # imports nothing
+    with open("/proc/self/cgroup", "rb") as file:  # noqa: PTH123  # imports nothing
+        group = file.read().partition(b"/user@")[0]
+    parts = (
+        __file__,
+        sys.executable,  # with its links, because an environment is chosen by that name
+        sys.version,
+        repr(sys.flags).replace("safe_path=True", "safe_path=False"),
+        _locale.setlocale(_locale.LC_CTYPE, None),
+        *(entry for entry in sys.path if entry != script),
+    )
+    return group + os.fsencode("\n".join(parts))

@@ -1,0 +1,78 @@
+"""`kogniterm warm stop`: end the process that makes starts fast; `doctor` shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kogniterm.addons.warm.warm_place import plain_variables, socket_folder
+from kogniterm.addons.warm.warm_start import running_servers, stop_servers
+from kogniterm.cli.options import JSON, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.runtime.operations.action import Action, Report
+from kogniterm.settings import environment, quick
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import mark, size, translate
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.operations.health_checks import Finding
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `warm stop`."""
+    add_actions(subparsers, "warm", ACTIONS, JSON)
+
+
+def warm_state() -> list[Finding]:
+    """Return what is known of warm starts here: the servers, or why there are none."""
+    from kogniterm.runtime.operations.health_checks import Finding
+
+    off = _why_off()
+    found = [
+        Finding(
+            "ok",
+            Phrase(
+                "warm starts: server {pid}, {memory}, open sessions: {count}",
+                {
+                    "pid": server.pid,
+                    "memory": "?" if server.memory is None else size(server.memory),
+                    "count": server.sessions,
+                },
+            ),
+        )
+        for server in running_servers()
+    ]
+    if off is not None:
+        found.insert(0, Finding("note", Phrase("warm starts: off ({why})", {"why": off})))
+    elif not found:
+        found = [Finding("note", Phrase("warm starts: on; the server starts after the first use"))]
+    return found
+
+
+def _why_off() -> Phrase | None:
+    environ = environment()
+    if quick(environ).warm == "off":
+        return Phrase("the setting warm")
+    if names := plain_variables(environ):
+        return Phrase("the environment sets {names}", {"names": ", ".join(sorted(names))})
+    if socket_folder(environ) is None:
+        return Phrase("no private folder in XDG_RUNTIME_DIR")
+    return None
+
+
+def _stop(call: CallOptions) -> Report:
+    stopped = stop_servers()
+    told = Phrase("No warm server is running.")
+    if stopped:
+        pids = ", ".join(str(server.pid) for server in stopped)
+        told = Phrase("Ended: {pids}. Open sessions continue.", {"pids": pids})
+    return Report({"stopped": [server._asdict() for server in stopped]}, [translate(told)])
+
+
+ACTIONS = (
+    Action(
+        "stop",
+        mark("End that process; open sessions continue"),
+        _stop,
+        examples=("kogniterm warm stop",),
+    ),
+)

@@ -1,0 +1,35 @@
+"""The add-ons that are installed beside the core, found by the rows of one table.
+
+The core imports no add-on. It asks here for the rows of a kind, and loads a part when it is used;
+so an add-on can be deleted with its rows.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as in `typing`, which would be the slowest import of a warm start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_TABLE = "kogniterm.addons.table"
+
+
+def rows(kind: str) -> tuple[Any, ...]:
+    """Return the rows of a kind in the table of the add-ons; none where there is no table."""
+    try:
+        table = import_module(_TABLE)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{_TABLE}.".startswith(f"{error.name}."):
+            raise
+        return ()
+    found: tuple[Any, ...] = getattr(table, kind)
+    return found
+
+
+def parts(kind: str) -> Iterator[Callable[..., Any]]:
+    """Load the functions that the rows of a kind name as `module:function`."""
+    for row in rows(kind):
+        module, _colon, name = row.partition(":")
+        yield getattr(import_module(module), name)

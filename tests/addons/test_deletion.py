@@ -1,0 +1,73 @@
+"""The core without an add-on, and without any: its folder and its rows are deleted."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kogniterm
+
+PACKAGE = Path(kogniterm.__file__).parent
+ADD_ONS = sorted(one.parent.name for one in PACKAGE.glob("addons/*/__init__.py"))
+JOURNEY = """
+import contextlib, importlib, io, pkgutil, sys
+import kogniterm
+from kogniterm.__main__ import main
+
+for module in pkgutil.walk_packages(kogniterm.__path__, "kogniterm."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+status = main()
+sys.argv[1:] = ["--help"]
+with contextlib.redirect_stdout(io.StringIO()) as shown:
+    main()
+print(kogniterm.__path__[0])
+print("warm" in shown.getvalue(), "queue" in shown.getvalue())
+sys.exit(status)
+"""
+
+
+def delete_rows(table: Path, folder: str) -> None:
+    """Delete the rows of the table that name a part of `kogniterm.addons.FOLDER`."""
+    lines = table.read_text("utf-8").splitlines()
+    for node in ast.parse(table.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+            rows = [one for one in node.value.elts if f"addons.{folder}." not in ast.unparse(one)]
+            kept = ast.unparse(ast.Tuple(rows, ast.Load()))
+            lines[node.lineno - 1] = f"{ast.unparse(node.targets[0])} = {kept}"
+            for number in range(node.lineno, node.end_lineno or node.lineno):
+                lines[number] = ""
+    table.write_text("\n".join(lines), "utf-8")
+
+
+@pytest.mark.parametrize("deleted", [[one] for one in ADD_ONS] + [ADD_ONS], ids="-".join)
+def test_the_rest_is_imported_and_does_a_task(tmp_path: Path, deleted: list[str]) -> None:
+    own = tmp_path / "kogniterm"
+    shutil.copytree(PACKAGE, own, ignore=shutil.ignore_patterns("__pycache__"))
+    prompts = PACKAGE.parent / "prompts"
+    shutil.copytree(prompts if prompts.is_dir() else PACKAGE / "_prompts", tmp_path / "prompts")
+    for folder in deleted:
+        shutil.rmtree(own / "addons" / folder)
+        delete_rows(own / "addons" / "table.py", folder)
+    work = tmp_path / "work"
+    work.mkdir()
+    script = tmp_path / "script.yaml"
+    script.write_text("replies: [{run: touch made}, {text: Done.}]")
+    done = subprocess.run(
+        [sys.executable, "-c", JOURNEY, "run", "-y", "--model", f"scripted:{script}", "go"],
+        cwd=work, env={"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"],
+                           "PYTHONPATH": str(tmp_path), "TMPDIR": os.environ["TMPDIR"]},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (work / "made").exists()
+    assert done.stdout.splitlines()[-2:] == [
+        str(own),
+        f"{'warm' not in deleted} {'fleet' not in deleted}",
+    ]
