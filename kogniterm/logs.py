@@ -1,4 +1,4 @@
-"""The log file: set up once, rotating, private, redacted, and never on the screen.
+"""The log file: set up once, rotating, private, redacted.
 
 Each module uses `logging.getLogger(__name__)`; only this one adds handlers and sets levels.
 """
@@ -20,30 +20,6 @@ BACKUPS = 3
 FORMAT = "%(asctime)s %(levelname)s %(process)d %(session)s %(name)s: %(message)s"
 SESSION: ContextVar[str] = ContextVar("session", default="-")
 """The ID of the session that the lines of this task are about."""
-
-# Libraries that log requests, URLs or whole prompts at INFO and below.
-TAMED = (
-    "anthropic",
-    "asyncio",
-    "google",
-    "google_genai",
-    "httpcore",
-    "httpcore2",
-    "httpx",
-    "httpx2",
-    "langchain",
-    "langchain_core",
-    "langchain_google_genai",
-    "langgraph",
-    "langsmith",
-    "mcp",
-    "ollama",
-    "openai",
-    "opentelemetry",
-    "prompt_toolkit",
-    "psycopg",
-    "urllib3",
-)
 
 SILENT = (
     # Logs a failed sign-in with the answer of the token endpoint; our error says what failed.
@@ -85,8 +61,12 @@ def set_up(
     level: str = "info",
     redact: Callable[[str], str] = str,
     debug: bool = False,
+    on_screen: bool = False,
 ) -> bool:
-    """Send log records to `file`; with `debug` everything, and to stderr as well.
+    """Send log records to `file`; with `debug` all of ours, and with `on_screen` to stderr as well.
+
+    Libraries log requests, URLs or whole prompts at INFO and below: what they say counts from
+    WARNING on, with `debug` from INFO on.
 
     Repeated calls replace the earlier set-up. Returns False when the file cannot be written;
     the program goes on without a log then.
@@ -95,14 +75,13 @@ def set_up(
     for old in [h for h in root.handlers if isinstance(h.formatter, RedactingFormatter)]:
         root.removeHandler(old)
         old.close()
-    root.setLevel(logging.DEBUG if debug else level.upper())
-    for name in TAMED:
-        logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
+    root.setLevel(logging.INFO if debug else logging.WARNING)
+    logging.getLogger(__package__).setLevel(logging.DEBUG if debug else level.upper())
     for name in SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     formatter = RedactingFormatter(redact)
-    if debug:
+    if on_screen:
         screen = logging.StreamHandler(sys.stderr)
         screen.setFormatter(formatter)
         root.addHandler(screen)

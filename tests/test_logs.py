@@ -11,21 +11,23 @@ from pathlib import Path
 import pytest
 
 from kogniterm import logs
+from kogniterm.cli.run_options import CallOptions
 
 SECRET = "sk-do-not-log-me"
 
 
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    root, own = logging.getLogger(), logging.getLogger("kogniterm")
+    handlers, levels = list(root.handlers), (root.level, own.level)
     # A program that ran in this process before left the capture on; a second call has no effect.
     logging.captureWarnings(False)
     yield
     for handler in [h for h in root.handlers if h not in handlers]:
         root.removeHandler(handler)
         handler.close()
-    root.setLevel(level)
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
     logging.captureWarnings(False)
 
 
@@ -80,10 +82,23 @@ def test_foreign_loggers_are_tamed_until_debugging(
     logs.set_up(file)
     logging.getLogger("httpx").info("GET https://host/?key=1")
     assert "httpx" not in file.read_text()
-    logs.set_up(file, debug=True)
+    logs.set_up(file, debug=True, on_screen=True)
     logging.getLogger("httpx").info("GET https://host/")
+    logging.getLogger("markdown_it.rules_block").debug("entering heading")
     assert "httpx" in file.read_text()
+    assert "heading" not in file.read_text()
     assert "httpx" in capsys.readouterr().err
+
+
+def test_the_screen_of_the_prompt_gets_no_lines(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at_prompt in (False, True):
+        CallOptions({}, debug=True, at_prompt=at_prompt).set_up_logs(file, "info")
+        logging.getLogger("kogniterm.x").debug("step %s", at_prompt)
+    assert "step True" in file.read_text()
+    shown = capsys.readouterr().err
+    assert ("step False" in shown, "step True" in shown) == (True, False)
 
 
 def test_setting_up_again_does_not_double_the_records(file: Path) -> None:

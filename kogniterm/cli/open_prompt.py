@@ -50,7 +50,7 @@ def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRo
     folder = call.folder()
     environ = environment()
     first = quick(environ, call.settings)
-    opener = Opener(call, folder, first)
+    opener = Opener(call._replace(at_prompt=True), folder, first)
     return run_repl(
         open_session=opener.open,
         preferences=from_quick(first, folder),

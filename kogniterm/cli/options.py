@@ -63,7 +63,7 @@ class Example(NamedTuple):
 GENERAL = (
     Argument("--lang", "Language: auto, en or es", "LANG", "language", default="auto"),
     Argument("--env-file", "Read settings from FILE instead of your .env", "FILE"),
-    Argument("--debug", "Show tracebacks; log everything, on screen too"),
+    Argument("--debug", "Show tracebacks; log everything, and outside the prompt on screen too"),
 )
 SESSION_GROUPS: tuple[tuple[str, tuple[Argument, ...]], ...] = (
     (mark("Model"), (

@@ -18,7 +18,8 @@ class CallOptions(NamedTuple):
     """The options that every call may have.
 
     `settings` are those that options set, by name. `resume` is the session to go on with: an ID,
-    "last", or None for a new one. With `json`, the result is for programs.
+    "last", or None for a new one. With `json`, the result is for programs. With `at_prompt`, the
+    screen is the prompt's, and log lines stay in the file.
     """
 
     settings: Mapping[str, object]
@@ -27,6 +28,7 @@ class CallOptions(NamedTuple):
     resume: str | None = None
     debug: bool = False
     json: bool = False
+    at_prompt: bool = False
 
     def load_settings(self) -> Settings:
         """Return the checked settings of this call, with the log set up by them.
@@ -46,7 +48,8 @@ class CallOptions(NamedTuple):
         from kogniterm import logs
         from kogniterm.text.redact import redact
 
-        logs.set_up(file, level=level, redact=redact, debug=self.debug)
+        on_screen = self.debug and not self.at_prompt
+        logs.set_up(file, level=level, redact=redact, debug=self.debug, on_screen=on_screen)
 
     def folder(self) -> str:
         """Return the folder to work in, absolute. Raises `UsageError` when it cannot be used."""
