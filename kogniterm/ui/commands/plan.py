@@ -7,7 +7,7 @@ from typing import get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
-from kogniterm.ui.commands.registry import first_word, one_of
+from kogniterm.ui.commands.command_helpers import first_word, one_of
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl

@@ -12,7 +12,7 @@ from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts,
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.commands.command_helpers import first_word
 from kogniterm.ui.locale import translate
 from kogniterm.ui.repl import Repl
 
