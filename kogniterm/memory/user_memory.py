@@ -181,19 +181,6 @@ class Memory:
         """Return the operations on facts, newest first, without their texts."""
         return self.repository.audit(limit)
 
-    def prune(self, *, dry_run: bool = False) -> list[Fact]:
-        """Delete faded and superseded facts, never pinned or pending ones, and return them."""
-        now = self.clock.now()
-        doomed = [
-            one
-            for one in self.facts("active", "superseded")
-            if not one.pinned and (one.status == "superseded" or fact_records.is_dormant(one, now))
-        ]
-        if doomed and not dry_run:
-            self.repository.delete([one.id for one in doomed], now=now, who="prune")
-            self.sql.scrub()
-        return doomed
-
     def forget(self, identifier: int | str) -> Receipt:
         """Remove a fact with those it superseded, and prove it. Raises `UsageError`."""
         return self.forgetter.forget([self.get(identifier)])

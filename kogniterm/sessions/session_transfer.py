@@ -266,16 +266,6 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
     return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
 
 
-def differences(source: SessionStore, target: SessionStore) -> list[str]:
-    """Return the ids of sessions of `source` that `target` does not hold record for record."""
-    return [
-        info.id
-        for info in source.sessions(limit=1_000_000)
-        if list(stored_records(source.database, info.id))
-        != list(stored_records(target.database, info.id))
-    ]
-
-
 # --- bug reports -----------------------------------------------------------------------------
 
 _KEPT = frozenset({

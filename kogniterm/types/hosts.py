@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from kogniterm.types.localized import Phrase
 
@@ -92,16 +91,6 @@ class AnswerGroup:
     reason: Phrase | None = None
     diff: str = ""
     changes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HostFacts:
-    """Ansible's facts about one host, by their names, or the reason why there are none."""
-
-    host: str
-    state: HostState
-    values: Mapping[str, Any] = field(default_factory=dict)
-    reason: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)

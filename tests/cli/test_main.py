@@ -124,7 +124,7 @@ def test_wrong_use_is_said_in_our_words(shell: Shell, words: list[str], sentence
         (["memory", "search", ""], "WORD"),
         (["models", "pull", ""], "NAME"),
         (["policy", "check", ""], "COMMAND"),
-        (["storage", "check", ""], "FROM"),
+        (["storage", "check", ""], "DATABASE"),
         (["trust", "-C", ""], "--cwd"),
         (["run", "--model", "", "hi"], "--model"),
         (["run", "--timeout=", "hi"], "--timeout"),

@@ -87,7 +87,7 @@ async def test_forgetting_deletes_every_kept_reply(gemini: Flow) -> None:
 
 
 async def test_a_deleted_session_takes_its_replies_along(
-    gemini: Flow, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    gemini: Flow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = await used(gemini)
     await summed_up(session)
@@ -97,19 +97,6 @@ async def test_a_deleted_session_takes_its_replies_along(
     gemini.close()
     for name, value in gemini.environ.items():
         monkeypatch.setenv(name, value)
-    assert main(["storage", "cache"]) == 0
-    assert "Kept replies of models: 1 (" in capsys.readouterr().out
     assert main(["sessions", "delete", session_id, "--yes"]) == 0
     assert kept(gemini) == []
     assert not (Path(gemini.environ["KOGNITERM_DATA_DIR"]) / "model-replies" / session_id).exists()
-
-
-async def test_storage_cache_clears_everything(
-    gemini: Flow, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await summed_up(await used(gemini))
-    for name, value in gemini.environ.items():
-        monkeypatch.setenv(name, value)
-    assert main(["storage", "cache", "--clear", "--json"]) == 0
-    assert '"deleted": 1' in capsys.readouterr().out
-    assert kept(gemini) == []

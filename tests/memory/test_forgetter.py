@@ -286,18 +286,6 @@ def test_a_sentence_finds_the_fact_it_is_about_and_no_other(memory: Memory) -> N
         assert memory.forgetter.candidates(said) is None
 
 
-def test_prune_tells_first_and_keeps_what_matters(memory: Memory, clock: object) -> None:
-    pinned = memory.add("Ana's wish is old", category="learning", pinned=True)
-    memory.add("Something learnt long ago", category="learning")
-    rule = memory.add("Ana never wants emojis", category="constraint")
-    clock.advance(days=2000)  # type: ignore[attr-defined] # the hand clock of the fixtures
-    fresh = memory.add("Something learnt today", category="learning")
-    assert [fact.text for fact in memory.prune(dry_run=True)] == ["Something learnt long ago"]
-    assert len(memory.facts()) == 4
-    memory.prune()
-    assert [fact.id for fact in memory.facts()] == [pinned, rule, fresh]
-
-
 @pytest.mark.parametrize("written", ["El Árbol Ñandú", "EL ÁRBOL ÑANDÚ", "el árbol ñandú"])
 def test_accents_hide_nothing_whatever_the_case(
     open_here: OpenMemory, tmp_path: Path, written: str

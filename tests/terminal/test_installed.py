@@ -58,7 +58,7 @@ def test_a_postgresql_server_keeps_the_same(
     assert terminal.run(f"{run} 'in the file'")[0] == 0
     terminal.run(f"export KOGNITERM_DATABASE_URL='{postgres_url}'")
     assert "in the file" not in terminal.run("kogniterm sessions list")[1]
-    steps = "kogniterm storage copy sqlite postgres && kogniterm storage check sqlite postgres"
+    steps = "kogniterm storage copy sqlite postgres && kogniterm storage copy sqlite postgres"
     status, shown = terminal.run(f"{steps} && kogniterm sessions list")
     assert status == 0, shown
     assert "in the file" in shown

@@ -30,7 +30,7 @@ _kogniterm() {
             --allow-secret|--at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inputs|--inventory|--items|--lang|--limit|--lines|--list|--max-cost|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--note|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--recipe|--resume|--secret|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|--workspace|-C|-n|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/storage/cache|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -72,8 +72,6 @@ _kogniterm() {
         /hosts/run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /hosts/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /hosts/run:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
-        /hosts/facts:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /hosts/facts:--output) _kogniterm_offer 'text json'; return ;;
         /hosts/diff:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hosts/diff:--output) _kogniterm_offer 'text json'; return ;;
         /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -110,7 +108,6 @@ _kogniterm() {
         /memory/forget:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/export:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/import:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /memory/prune:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/save:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/list:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -174,7 +171,6 @@ _kogniterm() {
         /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/cache:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
         /help:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -207,9 +203,8 @@ _kogniterm() {
         '/sessions/export') kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
-        '/hosts') said='run facts diff' flags='-h --help --lang --env-file --debug' ;;
+        '/hosts') said='run diff' flags='-h --help --lang --env-file --debug' ;;
         '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --ask-become-pass --vault-password-file --ask-vault-pass --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
-        '/hosts/facts') flags='-h --help --lang --env-file --debug --inventory --limit --vault-password-file --ask-vault-pass --output' ;;
         '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/queue') said='add list show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
@@ -224,7 +219,7 @@ _kogniterm() {
         '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
         '/queue/key') said='export import' kind=file flags='-h --help --lang --env-file --debug' ;;
         '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
-        '/memory') said='list search show lessons add edit confirm pin undo project prefer forget export import prune' flags='-h --help --lang --env-file --debug' ;;
+        '/memory') said='list search show lessons add edit confirm pin undo project prefer forget export import' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;
         '/memory/search') flags='-h --help --lang --env-file --debug --limit --json --project' ;;
         '/memory/show') flags='-h --help --lang --env-file --debug --json --project' ;;
@@ -239,7 +234,6 @@ _kogniterm() {
         '/memory/forget') flags='-h --help --lang --env-file --debug --all --here --session --yes --json --project' ;;
         '/memory/export') flags='-h --help --lang --env-file --debug --to --no-redact --json --project' ;;
         '/memory/import') kind=file flags='-h --help --lang --env-file --debug --yes --json --project' ;;
-        '/memory/prune') flags='-h --help --lang --env-file --debug --yes --json --project' ;;
         '/recipe') said='save list show run' flags='-h --help --lang --env-file --debug' ;;
         '/recipe/save') flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
@@ -287,10 +281,9 @@ _kogniterm() {
         '/mcp/login') flags='-h --help --lang --env-file --debug' ;;
         '/mcp/logout') flags='-h --help --lang --env-file --debug --json' ;;
         '/mcp/serve') flags='-h --help --lang --env-file --debug --folder --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
-        '/storage') said='check copy cache' flags='-h --help --lang --env-file --debug' ;;
-        '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        '/storage') said='check copy' flags='-h --help --lang --env-file --debug' ;;
+        '/storage/check') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
-        '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
         '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume hosts replay queue worker recipe policy tools skills hooks trust audit tour login logout config doctor logs mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug' ;;
         '/import') said='claude codex gemini opencode deepagents' flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;

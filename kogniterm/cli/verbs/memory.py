@@ -119,16 +119,6 @@ def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any)
         return act(memory_actions.MemoryAccess(memory, scanner, writable), **arguments)
 
 
-def _prune(call: CallOptions, yes: bool) -> Report:
-    with _open(call) as memory:
-        facts, now = memory.prune(dry_run=not yes), memory.clock.now()
-    gone = plural("{count} fact has expired or was replaced.",
-                  "{count} facts have expired or were replaced.", len(facts))  # fmt: skip
-    data = {"pruned": yes, "facts": [memory_actions.fact_as_json(one, now) for one in facts]}
-    rows = [] if yes else memory_actions.fact_rows(facts, now)
-    return Report(data, rows=rows, notes=[gone])
-
-
 # --- preferences -----------------------------------------------------------------------------
 
 
@@ -301,7 +291,6 @@ def _import(call: CallOptions, file: str, yes: bool) -> Report:
     )
 
 
-_APPLY = Argument("--yes", "Make the changes; without it, only report them")
 ACTIONS = (
     *(action._replace(run=partial(_run_shared, action.run)) for action in memory_actions.ACTIONS),
     Action("prefer", "List the preferences; set or remove one", _prefer, (
@@ -323,8 +312,7 @@ ACTIONS = (
         TO_FILE, Argument("--no-redact", "Do not replace what looks like a secret")),
         ("kogniterm memory export --to memory.jsonl",)),
     Action("import", "Import an export", _import, (
-        Argument("file", "File of an export; - for standard input", "FILE"), _APPLY),
+        Argument("file", "File of an export; - for standard input", "FILE"),
+        Argument("--yes", "Make the changes; without it, only report them")),
         ("kogniterm memory import memory.jsonl --yes",)),
-    Action("prune", "Delete expired and replaced memories", _prune, (_APPLY,),
-           ("kogniterm memory prune", "kogniterm memory prune --yes")),
 )  # fmt: skip

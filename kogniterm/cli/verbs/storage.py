@@ -1,4 +1,4 @@
-"""`kogniterm storage`: check and copy the database; show and clear kept replies."""
+"""`kogniterm storage`: check the database, or copy it to another one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
 from kogniterm.storage.folders import expand_path
-from kogniterm.ui.locale import _, mark, size, translate
+from kogniterm.ui.locale import _, mark, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `storage check`, `storage copy` and `storage cache`."""
+    """Add `storage check` and `storage copy`."""
     add_actions(subparsers, "storage", ACTIONS, JSON)
 
 
@@ -54,18 +54,6 @@ def _require_database(location: Path | str) -> None:
         raise UsageError("{place} is not a SQLite database.", place=location)
 
 
-def _both(
-    call: CallOptions, first: str, second: str, *, must_exist: bool = False
-) -> tuple[Path | str, Path | str]:
-    source, target = _location(call, first), _location(call, second)
-    if source == target:
-        raise UsageError("Source and target are the same database: {place}", place=_shown(source))
-    _require_database(source)
-    if must_exist or (isinstance(target, Path) and target.exists()):
-        _require_database(target)
-    return source, target
-
-
 def _shown(location: Path | str) -> str:
     return without_password(str(location))
 
@@ -74,7 +62,12 @@ def _copy(call: CallOptions, first: str, second: str) -> Report:
     from kogniterm.runtime.operations.stored_data import copy_memory_between
     from kogniterm.sessions.session_transfer import copy_all
 
-    source, target = _both(call, first, second)
+    source, target = _location(call, first), _location(call, second)
+    if source == target:
+        raise UsageError("Source and target are the same database: {place}", place=_shown(source))
+    _require_database(source)
+    if isinstance(target, Path) and target.exists():
+        _require_database(target)
     with open_sessions_at(source) as old, open_sessions_at(target) as new:
         report = copy_all(old, new)
     rows = copy_memory_between(source, target, user_name())
@@ -98,32 +91,10 @@ def _copy(call: CallOptions, first: str, second: str) -> Report:
     )
 
 
-def _compare(call: CallOptions, first: str, second: str) -> Report:
-    from kogniterm.runtime.operations.stored_data import has_same_memory
-    from kogniterm.sessions.session_transfer import differences
-
-    source, target = _both(call, first, second, must_exist=True)
-    with open_sessions_at(source) as old, open_sessions_at(target) as new:
-        different = differences(old, new)
-        count = len(old.sessions(limit=1_000_000))
-    same_memory = has_same_memory(source, target, user_name())
-    lines = [_("{session} differs or is missing.").format(session=one) for one in different]
-    if not same_memory:
-        lines.append(_("The memories differ."))
-    same = _("All {count} sessions are in {place}, record for record.")
-    return Report(
-        {"sessions": count, "different": different, "memory": same_memory},
-        lines or [same.format(count=count, place=_shown(target))],
-        status=EXIT_NOT_DONE if lines else EXIT_DONE,
-    )
-
-
-def _check(call: CallOptions, first: str | None, second: str | None) -> Report:
+def _check(call: CallOptions, place: str | None) -> Report:
     from kogniterm.sessions.chain_audit import verify_all
 
-    if first and second:
-        return _compare(call, first, second)
-    location = _location(call, first) if first else location_of(call)
+    location = _location(call, place) if place else location_of(call)
     _require_database(location)
     with open_sessions_at(location) as store:
         problems = store.database.problems()
@@ -152,36 +123,13 @@ def _check(call: CallOptions, first: str | None, second: str | None) -> Report:
     )
 
 
-def _cache(call: CallOptions, clear: bool) -> Report:
-    from kogniterm.runtime.opening import reply_cache
-
-    settings = call.load_settings()
-    cache = reply_cache(settings, paths_in_use())
-    if clear:
-        count = cache.clear()
-        deleted = _("Kept replies of models that were deleted: {count}.").format(count=count)
-        return Report({"deleted": count}, [deleted])
-    replies, held = cache.size()
-    on = settings.model_cache
-    told = _("Kept replies of models: {count} ({size}; at most {most} MB).").format(
-        count=replies, size=size(held), most=settings.model_cache_mb
-    )
-    off = [] if on else [_("Nothing is added: model_cache is off.")]
-    data = {"replies": replies, "bytes": held, "in_use": on}
-    return Report(data, [told], notes=off)
-
-
 _DATABASE = mark("Database: sqlite, postgres, a file or an address")
 
 ACTIONS = (
-    Action("check", "Check the database, or compare two", _check, (
-        Argument("first", _DATABASE, "FROM", nargs="?"),
-        Argument("second", _DATABASE, "TO", nargs="?")),
-        ("kogniterm storage check", "kogniterm storage check sqlite postgres")),
+    Action("check", "Check a database; by default, the one in use", _check, (
+        Argument("place", _DATABASE, "DATABASE", nargs="?"),),
+        ("kogniterm storage check", "kogniterm storage check sqlite")),
     Action("copy", "Copy sessions and memories to another database", _copy, (
         Argument("first", _DATABASE, "FROM"), Argument("second", _DATABASE, "TO")),
         ("kogniterm storage copy sqlite postgres",)),
-    Action("cache", "Show how many replies of models are kept, or delete them", _cache, (
-        Argument("--clear", "Delete all kept replies"),),
-        ("kogniterm storage cache", "kogniterm storage cache --clear")),
 )  # fmt: skip

@@ -40,7 +40,6 @@ from kogniterm.text.visible import whole
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import (
     HostAnswer,
-    HostFacts,
     HostRequest,
     HostSecrets,
     HostState,
@@ -88,19 +87,6 @@ class AnsibleHosts(HostRunner):
                 if result.get("task") == playbooks.HOSTS:
                     return tuple(json.loads(str(result["msg"])))
         raise UsageError("The inventory has no hosts; give one that has with --inventory.")
-
-    async def facts(self, inventory: Inventory, hosts: tuple[str, ...]) -> tuple[HostFacts, ...]:
-        """Return the facts of each host, as Ansible's `setup` gathers them."""
-        found: dict[str, HostFacts] = {}
-        text = playbooks.facts_playbook()
-        async with aclosing(self._play(text, inventory, ",".join(hosts))) as results:
-            async for result in results:
-                host, reason = str(result["host"]), self._failure(result)
-                values = result.get("ansible_facts") or {} if reason is None else {}
-                found[host] = HostFacts(host, _state(result), values, reason)
-        return tuple(
-            found.get(host) or HostFacts(host, "unknown", {}, _NO_REASON) for host in hosts
-        )
 
     async def run(self, request: HostRequest) -> AsyncGenerator[HostAnswer]:
         """Run the command on one group after the other; see `HostRunner`."""

@@ -22,7 +22,7 @@ CHANGES_BYTES = 64 << 10
 """The most of all changes of one host."""
 LONGEST_COMMAND = 100_000
 """Bytes; Linux refuses single arguments above 128 KiB."""
-PREPARE, START, REPORT, FACTS, HOSTS = "prepare", "start", "report", "facts", "hosts"
+PREPARE, START, REPORT, HOSTS = "prepare", "start", "report", "hosts"
 """The names of tasks, by which their results are told apart."""
 Moment = Literal["ended", "running", "lost", "absent", "stopped"]
 _PATIENCE = 20
@@ -231,16 +231,6 @@ def discard_playbook(request: HostRequest) -> str:
     script = f'rm -rf "$HOME/.ansible_async/kogniterm-{request.id}"'
     task = {"name": "discard", "ansible.builtin.raw": script}
     return _play([task], become=request.become, vars=_NO_TERMINAL)
-
-
-def facts_playbook() -> str:
-    """Return the playbook that gathers facts."""
-    subsets = ["!all", "!min", "distribution", "hardware", "python", "platform", "pkg_mgr"]
-    task = {
-        "name": FACTS,
-        "ansible.builtin.setup": {"gather_subset": subsets, "gather_timeout": 10},
-    }
-    return _play([task])
 
 
 def hosts_playbook() -> str:

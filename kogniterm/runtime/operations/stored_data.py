@@ -185,15 +185,6 @@ def copy_memory_between(source: Location, target: Location, user: str) -> int:
         return copy_memory(old, new)
 
 
-def has_same_memory(source: Location, target: Location, user: str) -> bool:
-    """Return whether two databases hold the same memory."""
-    from kogniterm.memory.memory_database import MemoryDatabase
-    from kogniterm.memory.memory_transfer import same_memory
-
-    with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
-        return same_memory(old, new)
-
-
 def remove_preference(memory: Memory, text: str, *, here: bool) -> str:
     """Remove the preference that `text` names, in this project or wherever it holds here.
 

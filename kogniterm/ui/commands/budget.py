@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kogniterm.errors import UsageError
 from kogniterm.runtime.budgets import OF_SESSION, UNITS, Budget, parse_amount
 from kogniterm.types import Phrase, Usage
-from kogniterm.ui.commands.registry import first_word, one_of, table
+from kogniterm.ui.commands.command_helpers import first_word, one_of, table
 from kogniterm.ui.locale import _, amount
 from kogniterm.ui.repl import Repl
 

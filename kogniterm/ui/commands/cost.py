@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.text.money import money
 from kogniterm.types import Phrase, Usage
-from kogniterm.ui.commands.registry import one_of
+from kogniterm.ui.commands.command_helpers import one_of
 from kogniterm.ui.locale import _, tokens
 from kogniterm.ui.repl import Repl
 

@@ -10,7 +10,7 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.questions.approval_facts import MODE_HELP
 from kogniterm.types import APPROVAL_MODES, MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.commands import command_details, help_topics
-from kogniterm.ui.commands.registry import Explained, first_word, one_of
+from kogniterm.ui.commands.command_helpers import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, language, translate
 from kogniterm.ui.repl import Repl, mode_line
 from kogniterm.ui.screen.screen_preferences import KEYS, THEMES, THOUGHTS

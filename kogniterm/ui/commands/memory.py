@@ -15,7 +15,13 @@ from kogniterm.runtime.operations.memory_actions import (
     require_writable,
 )
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import Explained, first_word, read_action, table, write_report
+from kogniterm.ui.commands.command_helpers import (
+    Explained,
+    first_word,
+    read_action,
+    table,
+    write_report,
+)
 from kogniterm.ui.display import follow_preferences
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
-from kogniterm.ui.commands.registry import first_word, one_of
+from kogniterm.ui.commands.command_helpers import first_word, one_of
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
@@ -15,6 +15,8 @@ from kogniterm.ui.words.key_table import DISCARD, FIX
 
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
+WORDS = ("edit", "approve", *MODES)
+CHOICES = (*WORDS, *(f"approve {word}" for word in APPROVALS))
 EMPTY = "goal: \nsteps:\n  - id: s1\n    what: \n"
 """The text that the editor starts with where there is no plan yet."""
 
@@ -31,7 +33,7 @@ _ASKED = {
 
 
 async def plan(repl: Repl, argument: str) -> None:
-    """Run /plan [show | edit | drop … | move … | add … | approve … | auto | always | never]."""
+    """Run /plan [edit | approve … | auto | always | never]."""
     word, rest = first_word(argument)
     mode = next((mode for mode in MODES if mode == word), None)
     if mode is not None:
@@ -39,14 +41,12 @@ async def plan(repl: Repl, argument: str) -> None:
         repl.display.say(_WHEN[mode])
     elif word == "edit":
         await _edit(repl)
-    elif word in _CHANGES:
-        _put(repl, _CHANGES[word](_current(repl), rest))
     elif word == "approve":
         _approve(repl, rest)
-    elif word in ("", "show"):
+    elif not word:
         _show(repl)
     else:
-        one_of(word, (*WORDS, *MODES))
+        one_of(word, WORDS)
 
 
 def _show(repl: Repl) -> None:
@@ -60,40 +60,6 @@ def _show(repl: Repl) -> None:
         repl.display.write(full(current, repl.display.painter, working=True))
     repl.display.say(_WHEN[session.modes.planning])
     repl.display.say(_ASKED[session.modes.plans.approval])
-
-
-def _current(repl: Repl) -> Plan:
-    current = repl.session.state.plan
-    if current is None:
-        raise UsageError("No plan yet; write one with /plan edit.")
-    return current
-
-
-def _drop(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import drop
-
-    return drop(current, words)
-
-
-def _move(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import move
-
-    name, place = first_word(words)
-    if not place.isdigit():
-        raise UsageError(
-            "Specify the step and its new position: {example}.", example="/plan move 3 1"
-        )
-    return move(current, name, int(place))
-
-
-def _add(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import add
-
-    return add(current, words)
-
-
-_CHANGES: dict[str, Callable[[Plan, str], Plan]] = {"drop": _drop, "move": _move, "add": _add}
-WORDS = ("show", "edit", *_CHANGES, "approve")
 
 
 def _put(repl: Repl, changed: Plan) -> None:
@@ -153,7 +119,9 @@ def _approve(repl: Repl, words: str) -> None:
         return
     if session.state.open_turn:
         raise UsageError("A turn is in progress; send it a message with /steer TEXT.")
-    current = _current(repl)
+    current = session.state.plan
+    if current is None:
+        raise UsageError("No plan yet; write one with /plan edit.")
     if not open_steps(current):
         raise UsageError("The plan has no open steps.")
     if session.modes.in_plan_mode:
@@ -161,12 +129,3 @@ def _approve(repl: Repl, words: str) -> None:
         repl.display.say(LEFT_PLAN_MODE)
     give_plan(session.context, current)
     repl.ask_model(UserInput(current.goal, foreign=((0, len(current.goal)),)))
-
-
-def choices(repl: Repl) -> Iterable[str]:
-    """Return the words, then what can be done to the open steps."""
-    yield from (*WORDS, *MODES)
-    yield from (f"approve {word}" for word in APPROVALS)
-    current = repl.session.state.plan
-    names = [step.id for step in current.walk() if step.open] if current else []
-    yield from (f"{word} {name}" for word in ("drop", "move") for name in names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, table
+from kogniterm.ui.commands.command_helpers import first_word, table
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kogniterm.sessions.history import PastJudgement
 
 
-TRUST_ACTIONS = ("show", "revoke")
 MOST_CHANGED_LINES = 40
 """Lines shown of what changed in a file that was trusted."""
 
@@ -110,7 +109,7 @@ def _last_asked(repl: Repl) -> PastJudgement | None:
 
 
 async def trust(repl: Repl, argument: str) -> None:
-    """Run /trust [show|revoke]."""
+    """Run /trust [revoke]."""
     from kogniterm.runtime.operations.project_files import revoke
     from kogniterm.runtime.operations.project_files import trust as give_trust
     from kogniterm.runtime.trust.project_places import walk
@@ -121,8 +120,8 @@ async def trust(repl: Repl, argument: str) -> None:
     store = TrustStore(repl.session.archive.paths.trust_file)
     seen = walk(folder)
     files = seen.files
-    if argument not in ("", *TRUST_ACTIONS):
-        raise UsageError("/trust takes: show or revoke.")
+    if argument not in ("", "revoke"):
+        raise UsageError("/trust takes: revoke.")
     if argument == "revoke":
         if not revoke(repl.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
@@ -142,9 +141,6 @@ async def trust(repl: Repl, argument: str) -> None:
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))
     if finding.trusted:
         repl.display.say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
-        return
-    if argument == "show":
-        repl.display.say(Phrase("This folder is not trusted; none of these files apply."))
         return
     answer = await repl.choose(
         _("Trust this folder?"),

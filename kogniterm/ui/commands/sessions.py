@@ -1,9 +1,8 @@
-"""Commands about sessions: list, resume, fork, export, rename, compact, and report a bug."""
+"""Commands about sessions: resume, fork, export, rename, compact, and report a bug."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts,
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.commands.command_helpers import first_word
 from kogniterm.ui.locale import translate
 from kogniterm.ui.repl import Repl
 
@@ -20,34 +19,8 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
     from kogniterm.ui.questions.session_list import SessionRow
 
-SHOWN = 20
-ID_COLUMNS = 11
 FORMATS = ("md", "jsonl")
 LOG_LINES = 400
-
-
-def show_sessions(repl: Repl, argument: str) -> None:
-    """Run /sessions."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from kogniterm.ui.questions.session_list import row_text
-
-    current = repl.session.id
-    shown = [
-        replace(row, condition="current") if row.id == current else row
-        for row in _rows(repl, _saved(repl)[:SHOWN])
-    ]
-    lines = Table.grid(padding=(0, 2))
-    columns = repl.display.front.surface.size()[1] - ID_COLUMNS
-    for row in shown:
-        style = "accent" if row.id == current else "muted"
-        lines.add_row(Text(row.id[:8], style), row_text(row, columns, shown))
-    repl.display.write(lines)
-    if not shown:
-        repl.display.say(Phrase("No sessions yet."))
-        return
-    repl.display.say(Phrase("To resume a session, use /resume ID."))
 
 
 async def resume(repl: Repl, argument: str) -> None:
@@ -56,7 +29,7 @@ async def resume(repl: Repl, argument: str) -> None:
     if argument and [info.id for info in found] == [repl.session.id]:
         raise UsageError("You are already in this session.")
     if argument and not found:
-        raise UsageError("Session not found. List sessions with /sessions.")
+        raise UsageError("Session not found. Choose one from the list with /resume.")
     wanted = found[0].id if len(found) == 1 and argument else await _pick(repl, found)
     if not wanted:
         return

@@ -10,7 +10,7 @@ from kogniterm.errors import UsageError
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.commands.command_helpers import first_word
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.repl import Repl
 

@@ -293,14 +293,6 @@ async def test_a_wrong_inventory_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-async def test_facts_of_hosts(inventory: Inventory) -> None:
-    found = await AnsibleHosts().facts(inventory, ("h0", DEAD))
-    assert [(facts.host, facts.state) for facts in found] == [
-        ("h0", "answered"), (DEAD, "unreachable"),
-    ]  # fmt: skip
-    assert found[0].values["ansible_kernel"] == os.uname().release
-
-
 def test_signals_of_the_terminal_do_not_reach_the_controller(hosts: SshHosts) -> None:
     """Ctrl-C is KogniTerm's to answer; the controller has a process group of its own."""
     go = hosts.folder / "interrupted"

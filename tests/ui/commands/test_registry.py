@@ -7,8 +7,8 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.runtime.inputs.called_input import is_slash_command, split_line
 from kogniterm.types import Phrase
+from kogniterm.ui.commands.command_helpers import Explained
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Explained
 from kogniterm.ui.slash_commands import Command, Registry
 from tests.ui.face import PLAIN
 

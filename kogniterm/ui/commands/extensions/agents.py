@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.commands.command_helpers import first_word
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.repl import Repl
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, one_of, table
+from kogniterm.ui.commands.command_helpers import first_word, one_of, table
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl

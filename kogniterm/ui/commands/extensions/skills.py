@@ -12,7 +12,7 @@ from kogniterm.errors import UsageError
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, one_of, table
+from kogniterm.ui.commands.command_helpers import first_word, one_of, table
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl

@@ -1,4 +1,4 @@
-"""Functions that slash commands share: reading the words behind a name, and showing reports."""
+"""Helpers of the handlers of slash commands: read words behind a name, show reports."""
 
 from __future__ import annotations
 
