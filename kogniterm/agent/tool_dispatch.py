@@ -33,13 +33,7 @@ from kogniterm.agent.messages import (
     observed_images,
     tool_message,
 )
-from kogniterm.agent.plan.evaluate import (
-    check_command,
-    complete,
-    open_steps_text,
-    refuse_before_parts,
-    steps_left_open,
-)
+from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
 from kogniterm.agent.plan.judge import JUDGED, Judge
 from kogniterm.agent.plan.plan_parse import HiddenFailureError, parse_plan
 from kogniterm.agent.plan.plan_steps import (
@@ -51,14 +45,13 @@ from kogniterm.agent.plan.plan_steps import (
 )
 from kogniterm.agent.plan.plan_tools import (
     COMPLETE_STEP,
-    END_TURN,
     MAKE_PLAN,
     PLAN_TOOLS,
     accepted_plan_text,
     inputs_of,
     own_plan,
 )
-from kogniterm.agent.replies import MAX_UNUSABLE
+from kogniterm.agent.replies import END_TURN, MAX_UNUSABLE, open_steps_text, steps_left_open
 from kogniterm.agent.subagent import DELEGATE, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool

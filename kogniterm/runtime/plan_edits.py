@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kogniterm import prompts
-from kogniterm.agent.messages import GIVEN_PLAN
 from kogniterm.agent.plan.plan_parse import (
     MAX_STEPS,
     MAX_TEXT,
@@ -24,11 +22,9 @@ from kogniterm.agent.plan.plan_parse import (
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
     number_steps,
-    open_steps,
     parent_of,
     with_step,
 )
-from kogniterm.agent.plan.plan_tools import Lookup, nothing_known, where_we_are
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError, why, yaml_fault
 from kogniterm.types import (
@@ -199,17 +195,6 @@ def _with_history(
         failed_checks=before.failed_checks,
         on_fallback=before.on_fallback,
     )
-
-
-def plan_context(given: Plan | None, current: Plan | None, lookup: Lookup = nothing_known) -> str:
-    """Return what a new input adds about plans: the one the user gave, or the one still open."""
-    if given is not None:
-        now = where_we_are(given, lookup=lookup)
-        return f"{prompts.text(GIVEN_PLAN)}\n{plan_as_text(given)}{now}"
-    if current is not None and open_steps(current):
-        now = where_we_are(current, lookup=lookup)
-        return f"(A plan is open: {current.goal}. {now} Go on with it only if this is about it.)"
-    return ""
 
 
 def find_step(plan: Plan, name: str) -> PlanStep:

@@ -39,12 +39,13 @@ from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
-from kogniterm.runtime.extensions.hooks.hook_inputs import (
+from kogniterm.runtime.extensions.hooks.hook_points import (
+    AfterTool,
+    Hooks,
     command_response,
     subject_of,
     tool_response,
 )
-from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, TurnIO

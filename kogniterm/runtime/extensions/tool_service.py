@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kogniterm import prompts
-from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, END_TURN, MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.replies import END_TURN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
