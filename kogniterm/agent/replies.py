@@ -249,14 +249,6 @@ def _cycle(messages: Sequence[BaseMessage]) -> tuple[int, int]:
 def malformed_rounds(messages: Sequence[BaseMessage]) -> int:
     """Count the rounds at the tail that consist only of calls that could not run."""
     count = 0
-    for results in _result_groups_backwards(messages):
-        if not all(artifact_of(result).get("malformed") for result in results):
-            break
-        count += 1
-    return count
-
-
-def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolMessage]]:
     groups: list[list[ToolMessage]] = []
     current: list[ToolMessage] = []
     for message in reversed(messages):
@@ -269,7 +261,11 @@ def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolM
             break
         if len(groups) > STOP_AFTER:
             break
-    return groups
+    for results in groups:
+        if not all(artifact_of(result).get("malformed") for result in results):
+            break
+        count += 1
+    return count
 
 
 def _rounds_backwards(messages: Sequence[BaseMessage]) -> Iterator[tuple[str, ...]]:

@@ -230,7 +230,14 @@ def as_request(
     Raises `ToolError` for a call that can never run.
     """
     called, arguments = call["name"], call["args"]
-    _refuse_floods(call, messages)
+    message = last_ai(messages)
+    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
+    if call["id"] not in [one["id"] for one in allowed]:
+        raise ToolError(
+            "Not run: at most {count} calls per reply are allowed; make the "
+            "others in the next reply.",
+            count=MAX_CALLS,
+        )
     tool, name = context.tools.get(called), called
     target = context.redirect(called, arguments) if tool is not None else None
     if target is not None:
@@ -278,17 +285,6 @@ def as_request(
         hosts=tool.hosts(checked),
         called=called if target is not None else "",
     )
-
-
-def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
-    message = last_ai(messages)
-    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
-    if call["id"] not in [one["id"] for one in allowed]:
-        raise ToolError(
-            "Not run: at most {count} calls per reply are allowed; make the "
-            "others in the next reply.",
-            count=MAX_CALLS,
-        )
 
 
 def _refuse_other_paths(checked: Mapping[str, Any], effect: str, context: ThinkContext) -> None:
@@ -421,7 +417,11 @@ async def _run_inside(
     if name == DELEGATE.name:
         return await _delegate(call, plan, messages, context)
     if name == MAKE_PLAN.name:
-        return _make_plan(arguments, plan, messages, context)
+        try:
+            made = _parsed(arguments, plan, messages, context)
+        except ToolError as error:
+            return _not_made(plan, error)
+        return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
     if name == END_TURN.name:
         return await _end_turn(call, plan, messages, context)
     if name == COMPLETE_STEP.name:
@@ -488,19 +488,6 @@ async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
             kind=type(error).__name__,
             error=error,
         ) from error
-
-
-def _make_plan(
-    arguments: Mapping[str, Any],
-    plan: Plan | None,
-    messages: Sequence[BaseMessage],
-    context: ThinkContext,
-) -> AnsweredCall:
-    try:
-        made = _parsed(arguments, plan, messages, context)
-    except ToolError as error:
-        return _not_made(plan, error)
-    return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
 
 
 def _parsed(

@@ -102,7 +102,18 @@ def plan_from_text(
     `tools` and `agents` are those there are, if known. Raises `UsageError` that names every
     mistake.
     """
-    data = _load(text)
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UsageError(
+            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
+        ) from error
+    if not isinstance(data, Mapping):
+        raise UsageError("A plan must have the keys goal and steps.")
     problems = [
         Phrase("unknown key {key!r}", {"key": key}) for key in data if key not in _PLAN_KEYS
     ]
@@ -142,22 +153,6 @@ def _items(given: object, parent: str) -> Iterator[tuple[object, Mapping[str, An
         yield name, item
         if not parent:
             yield from _items(item.get("substeps"), str(name))
-
-
-def _load(text: str) -> Mapping[str, Any]:
-    import yaml
-
-    if len(text) > MAX_BYTES:
-        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(
-            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
-        ) from error
-    if not isinstance(data, Mapping):
-        raise UsageError("A plan must have the keys goal and steps.")
-    return data
 
 
 def _status(

@@ -71,17 +71,15 @@ def read_document(text: str) -> Document:
     block = _BLOCK.match(text)
     if block is None:
         return Document({}, text)
-    return Document(_fields(block[1][:MAX_BLOCK]), text[block.end() :])
-
-
-def _fields(block: str) -> Mapping[str, Any]:
-    if (found := _mapping(block)) is None:
+    written = block[1][:MAX_BLOCK]
+    if (found := _mapping(written)) is None:
         found = {}
-        for field in _NEXT_FIELD.split(block):
-            name, colon, text = field.partition(":")
-            known = _mapping(field) if colon else {}
-            found |= {name: " ".join(text.split()).strip("\"'")} if known is None else known
-    return {str(name).strip().lower(): value for name, value in found.items()}
+        for field in _NEXT_FIELD.split(written):
+            name, colon, value = field.partition(":")
+            read = _mapping(field) if colon else {}
+            found |= {name: " ".join(value.split()).strip("\"'")} if read is None else read
+    fields = {str(name).strip().lower(): value for name, value in found.items()}
+    return Document(fields, text[block.end() :])
 
 
 def _mapping(block: str) -> dict[Any, Any] | None:

@@ -108,11 +108,6 @@ def gather_tools(
         off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
     told = servers.notices() if servers is not None else ()
     notices = (*loaded.problems, *_unknown_in_rules(rules, known), *told)
-    return ToolSet(tools, plugins, off, _notes(settings), notices)
-
-
-def _notes(settings: Settings) -> dict[str, Phrase]:
-    """Return what tools lack that work all the same."""
     notes = {}
     if settings.brave_api_key is None:
         notes["web_search"] = Phrase(
@@ -121,7 +116,7 @@ def _notes(settings: Settings) -> dict[str, Phrase]:
     if settings.github_token is None:
         notes["github"] = Phrase("without github_token: 60 requests an hour")
     notes[USE_SKILL] = Phrase("offered if there is a skill (/skills)")
-    return notes
+    return ToolSet(tools, plugins, off, notes, notices)
 
 
 def _off(

@@ -228,22 +228,6 @@ def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
 
     Raises `UnusableValueError` for a folder that cannot be pinned by its content.
     """
-    found = []
-    for name in _names_in_skill(folder):
-        data = _read(folder, name, LARGEST_SKILL_FILE)
-        if data is None:
-            raise UnusableValueError("{path} cannot be read", path=name)
-        found.append(_file(name, "skill", data))
-    if not found or found[0].name != SKILL_FILE or not found[0].is_text:
-        raise UnusableValueError("{path} cannot be read", path=SKILL_FILE)
-    return tuple(found)
-
-
-def _names_in_skill(folder: Path) -> tuple[str, ...]:
-    """Return the names of all files of a skill, relative to its folder, SKILL.md first.
-
-    Raises `UnusableValueError` for a folder that cannot be pinned by its content.
-    """
     try:
         top = resolved(folder)
         names = list(islice(_pinnable_names(top), MOST_SKILL_FILES + 1))
@@ -254,7 +238,15 @@ def _names_in_skill(folder: Path) -> tuple[str, ...]:
         raise UnusableValueError("its folder cannot be read: {why}", why=reason) from error
     if len(names) > MOST_SKILL_FILES:
         raise UnusableValueError("it has more than {count} files", count=MOST_SKILL_FILES)
-    return tuple(sorted(names, key=lambda name: (name != SKILL_FILE, name)))
+    found = []
+    for name in sorted(names, key=lambda name: (name != SKILL_FILE, name)):
+        data = _read(folder, name, LARGEST_SKILL_FILE)
+        if data is None:
+            raise UnusableValueError("{path} cannot be read", path=name)
+        found.append(_file(name, "skill", data))
+    if not found or found[0].name != SKILL_FILE or not found[0].is_text:
+        raise UnusableValueError("{path} cannot be read", path=SKILL_FILE)
+    return tuple(found)
 
 
 def _pinnable_names(top: Path) -> Iterator[str]:
