@@ -15,11 +15,11 @@ from kogniterm.memory.extraction.preference_statements import without_preference
 from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
 from kogniterm.memory.preferences import value_text
+from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
-from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.journal.journal import Journal

@@ -95,7 +95,7 @@ class ProjectWalk(NamedTuple):
         )
 
 
-class Place(NamedTuple):
+class ProjectPlace(NamedTuple):
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
     `depth` is how many levels of folders are looked into, `most` how many files are read. Of the
@@ -112,18 +112,18 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place(".kogniterm/policy.toml", "policy"),
-    Place(".mcp.json", "mcp"),
-    Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
-    Place(".claude/commands", "command", (".md",), depth=4),
-    Place(".gemini/commands", "command", (".toml",), depth=4),
-    Place(".agents/skills", "skill"),
-    Place(".claude/skills", "skill"),
-    Place(".kogniterm/agents", "agent", (".md",), depth=3),
-    Place(".claude/agents", "agent", (".md",), depth=3),
-    Place(".kogniterm/hooks.json", "hooks"),
-    Place(".claude/settings.json", "hooks", part="hooks"),
-    Place(".claude/settings.local.json", "hooks", part="hooks"),
+    ProjectPlace(".kogniterm/policy.toml", "policy"),
+    ProjectPlace(".mcp.json", "mcp"),
+    ProjectPlace(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
+    ProjectPlace(".claude/commands", "command", (".md",), depth=4),
+    ProjectPlace(".gemini/commands", "command", (".toml",), depth=4),
+    ProjectPlace(".agents/skills", "skill"),
+    ProjectPlace(".claude/skills", "skill"),
+    ProjectPlace(".kogniterm/agents", "agent", (".md",), depth=3),
+    ProjectPlace(".claude/agents", "agent", (".md",), depth=3),
+    ProjectPlace(".kogniterm/hooks.json", "hooks"),
+    ProjectPlace(".claude/settings.json", "hooks", part="hooks"),
+    ProjectPlace(".claude/settings.local.json", "hooks", part="hooks"),
 )
 
 
@@ -187,7 +187,7 @@ def readable_text(folder: Path, name: str, inside: Path | None = None) -> str | 
     return None if data is None or b"\0" in data else _text(data)
 
 
-def _skills(folder: Path, place: Place) -> Iterator[str]:
+def _skills(folder: Path, place: ProjectPlace) -> Iterator[str]:
     for name in skill_folders(folder / place.name, folder):
         yield f"{place.name}/{name}"
 
@@ -290,7 +290,7 @@ def _file(name: str, kind: Kind, data: bytes) -> ProjectFile:
     return ProjectFile(name, kind, digest, _text(data) if is_text else "", is_text)
 
 
-def _counting(place: Place, data: bytes | None) -> bytes | None:
+def _counting(place: ProjectPlace, data: bytes | None) -> bytes | None:
     """Return what counts of a file's content; None where nothing does."""
     if data is None or not place.part:
         return data

@@ -23,7 +23,7 @@ from typing import Literal
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import resolved
 from kogniterm.paths import Paths
-from kogniterm.runtime.extensions.front_matter import Document, read_document
+from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
 from kogniterm.runtime.trust.project_places import (
     SHARED_PLACES,
     ProjectFile,
@@ -239,7 +239,7 @@ def parse_skill(folder: str, text: str) -> Skill:
     )
 
 
-def _is_on(document: Document, name: str, *, default: bool) -> bool:
+def _is_on(document: MarkdownDocument, name: str, *, default: bool) -> bool:
     value = document.text(name).lower()
     return default if not value else value in ("true", "yes", "on", "1")
 
