@@ -31,19 +31,21 @@ from kogniterm.agent.messages import (
     steering_message,
     unanswered_calls,
 )
-from kogniterm.agent.model_asking import ask
-from kogniterm.agent.plan.evaluate import open_steps_text, steps_left_open
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN, read_end_statement
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
+    ask,
     clean_reply,
     endless,
     hint,
     is_unusable,
     malformed_rounds,
     no_usable_reply,
+    open_steps_text,
+    read_end_statement,
     sent_back,
+    steps_left_open,
 )
 from kogniterm.agent.tool_dispatch import (
     before_run,

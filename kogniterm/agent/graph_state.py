@@ -52,45 +52,6 @@ class GraphState(TypedDict, total=False):
     halt: bool
 
 
-def _always_room(messages: Sequence[BaseMessage]) -> bool:
-    return True
-
-
-def _never() -> bool:
-    return False
-
-
-def _allowed(tool: str) -> Phrase | None:
-    return None
-
-
-def _not_redirected(
-    tool: str, arguments: Mapping[str, Any]
-) -> tuple[Tool, Mapping[str, Any]] | None:
-    return None
-
-
-def _no_placeholder(text: str) -> str:
-    del text
-    return ""
-
-
-def _not_held_back(tool: str, arguments: Mapping[str, Any]) -> bool:
-    return False
-
-
-def _nothing_known(name: str) -> None:
-    del name
-
-
-def _nothing_due(agent: str, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    return ()
-
-
-def _nothing_said(agent: str) -> Sequence[str]:
-    return ()
-
-
 async def _may_begin(call_id: str, arguments: Mapping[str, Any]) -> None:
     return None
 
@@ -137,30 +98,32 @@ class ThinkContext:
     """Make the id of an action request, unique in the session."""
     clean: Callable[[str], str] = str
     """Make what a tool inside the graph returned fit to be kept and sent."""
-    has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
+    has_room: Callable[[Sequence[BaseMessage]], bool] = lambda messages: True
     """A check of whether a history may grow; if not, the graph ends to have it compacted."""
     plan_only: bool = False
     """Offer and request nothing that acts, and end once a plan is made."""
-    review_plans: Callable[[], bool] = _never
+    review_plans: Callable[[], bool] = lambda: False
     """Asked at each plan whether it leaves the graph as a request, to be approved like an action.
     The mode that decides this may change while the graph runs."""
     hidden: Collection[str] = ()
     """Tools of plans that are switched off, and not offered."""
-    refusal: Callable[[str], Phrase | None] = _allowed
+    refusal: Callable[[str], Phrase | None] = lambda tool: None
     """Asked at each call: why the tool of this name is switched off."""
-    held_back: Callable[[str, Mapping[str, Any]], bool] = _not_held_back
+    held_back: Callable[[str, Mapping[str, Any]], bool] = lambda tool, arguments: False
     """Asked at each call without an effect: whether a rule decides on it, outside of the graph."""
-    placeholder: Callable[[str], str] = _no_placeholder
+    placeholder: Callable[[str], str] = lambda text: ""
     """Finds the first placeholder of a secret in a text; empty without one."""
     redirect: Callable[[str, Mapping[str, Any]], tuple[Tool, Mapping[str, Any]] | None] = (
-        _not_redirected
+        lambda tool, arguments: None
     )
     """Asked at each call: the tool that it stands for, and that tool's arguments."""
     delegates: bool = False
     """Offer sub-agents, which cannot have any themselves."""
-    said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
+    said_meanwhile: Callable[[str], Sequence[str]] = lambda agent: ()
     """Gives what the user said to an agent while the turn ran, until it is journaled."""
-    instructions_due: Callable[[str, Sequence[BaseMessage]], Sequence[BaseMessage]] = _nothing_due
+    instructions_due: Callable[[str, Sequence[BaseMessage]], Sequence[BaseMessage]] = (
+        lambda agent, messages: ()
+    )
     """Gives the notes with instructions of folders that an agent's history shows it at work in."""
     may_begin: Callable[[str, Mapping[str, Any]], Awaitable[str | None]] = _may_begin
     """Asked before a sub-agent begins, with its call's ID and arguments: why it may not."""
@@ -186,7 +149,7 @@ class ThinkContext:
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()
     """The paths that a sub-agent may edit, if its step declares them."""
-    lookup: Callable[[str], str | None] = _nothing_known
+    lookup: Callable[[str], str | None] = lambda name: None
     """Gives the value of a reference in a plan that is no step's; None where there is none."""
     check_problem: CheckProblem | None = None
     """Finds why the check of a plan step proves nothing; None if it does."""

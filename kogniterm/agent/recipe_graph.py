@@ -223,7 +223,14 @@ class NodeRunner:
         question = self.ports.question(scope.fill(node.model or "", _as_text))
         if node.thread is None:
             return NodeResult((await self._exchange(node, scope, question, ()))[-1].text)
-        async with self.ports.thread(_thread_name(node, scope)) as thread:
+        name = " ".join(scope.fill(node.thread or "", _as_text).split())
+        if not 0 < len(name) <= recipes.MAX_THREAD:
+            raise UsageError(
+                "Node {id} of the recipe needs a thread name of 1 to {most} characters.",
+                id=node.id,
+                most=recipes.MAX_THREAD,
+            )
+        async with self.ports.thread(name) as thread:
             await thread.make_room(self._offered(node))
             said = await self._exchange(node, scope, question, thread.messages)
             thread.keep(said, restored=said == [*self.ports.past(scope.key)])
@@ -303,18 +310,6 @@ class NodeRunner:
         assert node.condition is not None
         holds = _holds(node.condition, scope.filled(node.condition.value))
         return NodeResult(str(holds).lower(), value=holds)
-
-
-def _thread_name(node: Node, scope: RecipeScope) -> str:
-    """Return the name of the node's thread. Raises `UsageError` for one that cannot be used."""
-    name = " ".join(scope.fill(node.thread or "", _as_text).split())
-    if not 0 < len(name) <= recipes.MAX_THREAD:
-        raise UsageError(
-            "Node {id} of the recipe needs a thread name of 1 to {most} characters.",
-            id=node.id,
-            most=recipes.MAX_THREAD,
-        )
-    return name
 
 
 def _holds(condition: recipes.Condition, value: Any) -> bool:

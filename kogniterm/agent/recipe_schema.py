@@ -404,18 +404,13 @@ def read_recipe(text: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise UsageError("The recipe cannot be used: {problems}.", problems=_said(error)) from error
-
-
-def _said(error: ValidationError) -> tuple[Phrase, ...]:
-    """Return each problem with the place where it is."""
-    found = []
-    for item in error.errors(include_url=False):
-        place, what = ".".join(map(str, item["loc"])), _problem(item)
-        found.append(
-            Phrase("{place}: {problem}", {"place": place, "problem": what}) if place else what
-        )
-    return tuple(found)
+        found = []
+        for item in error.errors(include_url=False):
+            place, what = ".".join(map(str, item["loc"])), _problem(item)
+            found.append(
+                Phrase("{place}: {problem}", {"place": place, "problem": what}) if place else what
+            )
+        raise UsageError("The recipe cannot be used: {problems}.", problems=tuple(found)) from error
 
 
 def _problem(item: ErrorDetails) -> Phrase:

@@ -1,4 +1,4 @@
-"""Replies of the model: cleaned for the history, sent back when unusable, ended when they loop.
+"""Calls of the model and their replies: cleaned, sent back when unusable, ended when they loop.
 
 Only equal calls with equal results count as a loop, so polling whose output changes is none. A loop
 may have several rounds: call A, call B, call A, call B.
@@ -6,26 +6,78 @@ may have several rounds: call A, call B, call A, call B.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.messages import artifact_of, is_input, note, tool_message
-from kogniterm.errors import ModelReplyError
+from kogniterm.agent.messages import (
+    GIVEN_PLAN,
+    artifact_of,
+    is_input,
+    last_ai,
+    note,
+    tool_message,
+)
+from kogniterm.agent.plan.plan_steps import open_work
+from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
+from kogniterm.errors import ModelError, ModelReplyError
+from kogniterm.protocols import Model
 from kogniterm.text.visible import whole, with_texts
-from kogniterm.types import UNUSABLE, Phrase, Reply
+from kogniterm.types import (
+    UNUSABLE,
+    AnswerDelta,
+    ModelAsked,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+    ModelRetried,
+    Phrase,
+    Plan,
+    Reply,
+    ThoughtDelta,
+    ToolSpec,
+)
 
 MAX_UNUSABLE = 3
 """Replies in a row that cannot be used, after which a model is given up."""
 MALFORMED = "malformed_json"
 """The argument name under which a call keeps arguments that were no JSON."""
+STEPS_OPEN = "final_response.steps_open"
+_NUMBERS = itertools.count(1)
+
+
+async def ask(
+    model: Model, request: ModelRequest, tell: Callable[[ModelAsked | ModelFailed], None]
+) -> AsyncIterator[ModelEvent]:
+    """Make a model call and yield its events, which name it by its id.
+
+    `tell` gets the start of the call, and its end where it has no reply. Raises `ModelError`.
+    """
+    info = model.info
+    number = f"m{next(_NUMBERS)}"
+    asked = ModelAsked(request.purpose, number, request.agent, info.name, info.server, info.effort)
+    tell(asked)
+    began, first = time.monotonic(), None
+    try:
+        async for event in model.stream(request):
+            if isinstance(event, ModelRetried):
+                event = replace(event, call=asked.id)
+            elif isinstance(event, AnswerDelta | ThoughtDelta):
+                first = time.monotonic() - began if first is None else first
+            elif isinstance(event, Reply):
+                event = replace(event, asked=asked, first=first)
+            yield event
+    except ModelError as error:
+        tell(ModelFailed(asked.id, type(error).__name__))
+        raise
 
 
 def clean_reply(reply: Reply) -> Reply:
@@ -99,6 +151,54 @@ def sent_back(message: AIMessage, problem: str) -> list[BaseMessage]:
     return [message, nudge] if message.text.strip() else [nudge]
 
 
+END_TURN = ToolSpec(
+    name="end_turn",
+    description="",
+    parameters={
+        "type": "object",
+        "properties": {
+            "outcome": {"type": "string", "enum": ["done", "not_done", "blocked"]},
+            "why": {"type": "string"},
+        },
+        "required": ["outcome"],
+    },
+)
+"""Ends a turn with a statement of its outcome, beside the text that answers."""
+
+
+def read_end_statement(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+    """Return the statement with which the last reply ended the turn; empty if there is none."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, ToolMessage) or last.name != END_TURN.name or last.status != "success":
+        return {}
+    reply = last_ai(messages)
+    calls = reply.tool_calls if reply is not None else ()
+    return next((call["args"] for call in calls if call["id"] == last.tool_call_id), {})
+
+
+def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
+    """Return the open steps of this turn's plan that make an answer premature, once a turn."""
+    left = open_work(plan)
+    if not left:
+        return ()
+    touched = False
+    for message in reversed(messages):
+        if message.type == "human":
+            if prompts.occurs(STEPS_OPEN, message.text):
+                return ()
+            if is_input(message):
+                touched = touched or prompts.occurs(GIVEN_PLAN, message.text)
+                break
+        if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
+            touched = True
+    return tuple(step.id for step in left) if touched else ()
+
+
+def open_steps_text(steps: Sequence[str]) -> str:
+    """Return the message about an answer before its `steps` are closed."""
+    return prompts.text(STEPS_OPEN, steps=", ".join(steps))
+
+
 HINT_AFTER = 3
 STOP_AFTER = 5
 MAX_PERIOD = 4
@@ -134,7 +234,7 @@ def _cycle(messages: Sequence[BaseMessage]) -> tuple[int, int]:
     source, newest_first = _rounds_backwards(messages), list[tuple[str, ...]]()
 
     def back(rounds: int) -> tuple[str, ...] | None:
-        newest_first.extend(islice(source, max(0, rounds + 1 - len(newest_first))))
+        newest_first.extend(itertools.islice(source, max(0, rounds + 1 - len(newest_first))))
         return newest_first[rounds] if rounds < len(newest_first) else None
 
     for period in range(1, MAX_PERIOD + 1):
@@ -149,14 +249,6 @@ def _cycle(messages: Sequence[BaseMessage]) -> tuple[int, int]:
 def malformed_rounds(messages: Sequence[BaseMessage]) -> int:
     """Count the rounds at the tail that consist only of calls that could not run."""
     count = 0
-    for results in _result_groups_backwards(messages):
-        if not all(artifact_of(result).get("malformed") for result in results):
-            break
-        count += 1
-    return count
-
-
-def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolMessage]]:
     groups: list[list[ToolMessage]] = []
     current: list[ToolMessage] = []
     for message in reversed(messages):
@@ -169,7 +261,11 @@ def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolM
             break
         if len(groups) > STOP_AFTER:
             break
-    return groups
+    for results in groups:
+        if not all(artifact_of(result).get("malformed") for result in results):
+            break
+        count += 1
+    return count
 
 
 def _rounds_backwards(messages: Sequence[BaseMessage]) -> Iterator[tuple[str, ...]]:

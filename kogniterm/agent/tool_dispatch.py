@@ -33,13 +33,7 @@ from kogniterm.agent.messages import (
     observed_images,
     tool_message,
 )
-from kogniterm.agent.plan.evaluate import (
-    check_command,
-    complete,
-    open_steps_text,
-    refuse_before_parts,
-    steps_left_open,
-)
+from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
 from kogniterm.agent.plan.judge import JUDGED, Judge
 from kogniterm.agent.plan.plan_parse import HiddenFailureError, parse_plan
 from kogniterm.agent.plan.plan_steps import (
@@ -51,14 +45,13 @@ from kogniterm.agent.plan.plan_steps import (
 )
 from kogniterm.agent.plan.plan_tools import (
     COMPLETE_STEP,
-    END_TURN,
     MAKE_PLAN,
     PLAN_TOOLS,
     accepted_plan_text,
     inputs_of,
     own_plan,
 )
-from kogniterm.agent.replies import MAX_UNUSABLE
+from kogniterm.agent.replies import END_TURN, MAX_UNUSABLE, open_steps_text, steps_left_open
 from kogniterm.agent.subagent import DELEGATE, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
@@ -237,7 +230,14 @@ def as_request(
     Raises `ToolError` for a call that can never run.
     """
     called, arguments = call["name"], call["args"]
-    _refuse_floods(call, messages)
+    message = last_ai(messages)
+    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
+    if call["id"] not in [one["id"] for one in allowed]:
+        raise ToolError(
+            "Not run: at most {count} calls per reply are allowed; make the "
+            "others in the next reply.",
+            count=MAX_CALLS,
+        )
     tool, name = context.tools.get(called), called
     target = context.redirect(called, arguments) if tool is not None else None
     if target is not None:
@@ -285,17 +285,6 @@ def as_request(
         hosts=tool.hosts(checked),
         called=called if target is not None else "",
     )
-
-
-def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
-    message = last_ai(messages)
-    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
-    if call["id"] not in [one["id"] for one in allowed]:
-        raise ToolError(
-            "Not run: at most {count} calls per reply are allowed; make the "
-            "others in the next reply.",
-            count=MAX_CALLS,
-        )
 
 
 def _refuse_other_paths(checked: Mapping[str, Any], effect: str, context: ThinkContext) -> None:
@@ -428,7 +417,11 @@ async def _run_inside(
     if name == DELEGATE.name:
         return await _delegate(call, plan, messages, context)
     if name == MAKE_PLAN.name:
-        return _make_plan(arguments, plan, messages, context)
+        try:
+            made = _parsed(arguments, plan, messages, context)
+        except ToolError as error:
+            return _not_made(plan, error)
+        return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
     if name == END_TURN.name:
         return await _end_turn(call, plan, messages, context)
     if name == COMPLETE_STEP.name:
@@ -495,19 +488,6 @@ async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
             kind=type(error).__name__,
             error=error,
         ) from error
-
-
-def _make_plan(
-    arguments: Mapping[str, Any],
-    plan: Plan | None,
-    messages: Sequence[BaseMessage],
-    context: ThinkContext,
-) -> AnsweredCall:
-    try:
-        made = _parsed(arguments, plan, messages, context)
-    except ToolError as error:
-        return _not_made(plan, error)
-    return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
 
 
 def _parsed(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -219,7 +219,14 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
         with client, client.stream("GET", url, headers=dict(headers)) as answer:
             if answer.status_code >= 300:
                 raise _refused(answer.status_code, title, host)
-            found = json.loads(_bytes(answer.iter_bytes(), patience))
+            # An answer that trickles, or does not end, is given up.
+            deadline = time.monotonic() + patience
+            whole = b""
+            for piece in answer.iter_bytes():
+                whole += piece
+                if len(whole) > MOST_BYTES or time.monotonic() > deadline:
+                    raise TimeoutError
+            found = json.loads(whole)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise from_transport(error, provider=title, host=host) or _unreadable(title) from error
     except (ValueError, TimeoutError) as error:
@@ -227,17 +234,6 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
     if not isinstance(found, dict):
         raise _unreadable(title)
     return found
-
-
-def _bytes(pieces: Iterable[bytes], patience: float) -> bytes:
-    """Return a short answer. Raises `TimeoutError` for one that trickles or does not end."""
-    deadline = time.monotonic() + patience
-    whole = b""
-    for piece in pieces:
-        whole += piece
-        if len(whole) > MOST_BYTES or time.monotonic() > deadline:
-            raise TimeoutError
-    return whole
 
 
 def _refused(status: int, title: str, host: str) -> ModelError:

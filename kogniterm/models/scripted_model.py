@@ -122,9 +122,6 @@ class ScriptedModel:
                 )
             self._last = reply
             return reply
-        return self._at_end(request)
-
-    def _at_end(self, request: ModelRequest) -> ScriptedReply:
         if request.purpose in MAIN_PURPOSES:
             if self._script.at_end == "repeat_last" and self._last is not None:
                 return self._last

@@ -20,6 +20,7 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import StorageError
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import KeptOutputs, OutputStore
+from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
@@ -27,6 +28,7 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.project_profile import project_root
+from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.search.minilm import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
@@ -62,7 +64,6 @@ from kogniterm.runtime.services.host_commands import (
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
 from kogniterm.runtime.services.session_prompts import prompts_of_session
-from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import Extensions, LiveSession
 from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.telemetry.telemetry_session import (
@@ -72,7 +73,6 @@ from kogniterm.runtime.telemetry.telemetry_session import (
 )
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
 from kogniterm.runtime.trust.project_places import ProjectFile, walk
-from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     policy_texts,

@@ -43,8 +43,7 @@ from kogniterm.agent.messages import (
     told_to_plan,
     with_text,
 )
-from kogniterm.agent.model_asking import ask
-from kogniterm.agent.replies import is_unusable
+from kogniterm.agent.replies import ask, is_unusable
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.exit_status import check_problem
@@ -58,8 +57,8 @@ from kogniterm.runtime.extensions.servers.mcp_servers import NamedResource
 from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
+from kogniterm.runtime.turn_end import limit_that_ends
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import (
     Attached,
     SessionModes,

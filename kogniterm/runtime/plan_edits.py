@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kogniterm import prompts
-from kogniterm.agent.messages import GIVEN_PLAN
 from kogniterm.agent.plan.plan_parse import (
     MAX_STEPS,
     MAX_TEXT,
@@ -24,11 +22,9 @@ from kogniterm.agent.plan.plan_parse import (
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
     number_steps,
-    open_steps,
     parent_of,
     with_step,
 )
-from kogniterm.agent.plan.plan_tools import Lookup, nothing_known, where_we_are
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError, why, yaml_fault
 from kogniterm.types import (
@@ -106,7 +102,18 @@ def plan_from_text(
     `tools` and `agents` are those there are, if known. Raises `UsageError` that names every
     mistake.
     """
-    data = _load(text)
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise UsageError(
+            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
+        ) from error
+    if not isinstance(data, Mapping):
+        raise UsageError("A plan must have the keys goal and steps.")
     problems = [
         Phrase("unknown key {key!r}", {"key": key}) for key in data if key not in _PLAN_KEYS
     ]
@@ -148,22 +155,6 @@ def _items(given: object, parent: str) -> Iterator[tuple[object, Mapping[str, An
             yield from _items(item.get("substeps"), str(name))
 
 
-def _load(text: str) -> Mapping[str, Any]:
-    import yaml
-
-    if len(text) > MAX_BYTES:
-        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(
-            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
-        ) from error
-    if not isinstance(data, Mapping):
-        raise UsageError("A plan must have the keys goal and steps.")
-    return data
-
-
 def _status(
     item: Mapping[str, Any], name: object, before: PlanStep | None, problems: list[Phrase]
 ) -> StepStatus:
@@ -199,17 +190,6 @@ def _with_history(
         failed_checks=before.failed_checks,
         on_fallback=before.on_fallback,
     )
-
-
-def plan_context(given: Plan | None, current: Plan | None, lookup: Lookup = nothing_known) -> str:
-    """Return what a new input adds about plans: the one the user gave, or the one still open."""
-    if given is not None:
-        now = where_we_are(given, lookup=lookup)
-        return f"{prompts.text(GIVEN_PLAN)}\n{plan_as_text(given)}{now}"
-    if current is not None and open_steps(current):
-        now = where_we_are(current, lookup=lookup)
-        return f"(A plan is open: {current.goal}. {now} Go on with it only if this is about it.)"
-    return ""
 
 
 def find_step(plan: Plan, name: str) -> PlanStep:

@@ -39,12 +39,13 @@ from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
-from kogniterm.runtime.extensions.hooks.hook_inputs import (
+from kogniterm.runtime.extensions.hooks.hook_points import (
+    AfterTool,
+    Hooks,
     command_response,
     subject_of,
     tool_response,
 )
-from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, TurnIO
@@ -381,7 +382,12 @@ class Runner:
     ) -> None:
         """Arrow 11 for a tool: record its end."""
         if end.changed is not None:
-            self._refuse_changed(request, end.changed, io, count)
+            refusal = Decision(
+                "reject", request.command, events.START_CHECK, str(end.changed), (end.changed,)
+            )
+            count.refused.append((end.changed, events.START_CHECK))
+            io.sink(events.ActionDecided(self.journal.shown(request), refusal))
+            self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
             return
         if end.failed and request.effect == "person":
             count.unasked.append(self.journal.shown(request).command)
@@ -419,15 +425,6 @@ class Runner:
             io.sink(events.ModelAnswered(request.tool, usage, count.usage))
             io.sink(events.BudgetUsed(count.budget.shown()))
         heard.conclude()
-
-    def _refuse_changed(
-        self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount
-    ) -> None:
-        """Refuse an approved request that would now do something else, and notify the user."""
-        refusal = Decision("reject", request.command, events.START_CHECK, str(reason), (reason,))
-        count.refused.append((reason, events.START_CHECK))
-        io.sink(events.ActionDecided(self.journal.shown(request), refusal))
-        self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 
     async def run_own(
         self, executor: CommandExecutor, command: str, sink: EventSink, terminal: Terminal | None

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import UsageError
+from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.model_registry import no_such_effort
@@ -27,7 +28,6 @@ from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
-from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn

@@ -24,7 +24,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
-from kogniterm.runtime.extensions.hooks.hook_inputs import subject_of
+from kogniterm.runtime.extensions.hooks.hook_points import subject_of
 from kogniterm.runtime.gate import Gate, JudgedRequest
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd, until_done
 from kogniterm.runtime.turn_end import started_and_stopped

@@ -24,7 +24,8 @@ from itertools import takewhile
 from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.graph import think
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.plan.plan_steps import open_steps
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN, where_we_are
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
@@ -32,7 +33,7 @@ from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.plan_edits import plan_context
+from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.runner import Approved, Runner
 from kogniterm.runtime.session_plans import review_plan
 from kogniterm.runtime.side_by_side import Prepared, SideBySide
@@ -42,11 +43,11 @@ from kogniterm.runtime.turn_end import (
     end_turn,
     failed_answer,
     interrupted_answer,
+    limit_that_ends,
     nothing_open,
     planned_answer,
 )
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
-from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO, relay
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.recording import STOPPED
@@ -160,7 +161,13 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     clean = journal.redact_input(user_input)
     given, before = modes.plans.take(), journal.state.plan
     beside = services.context.recall(clean, io.user_answers)
-    plans = plan_context(given, before, partial(journal.value_of, given=clean))
+    plans = ""
+    if given is not None:
+        now = where_we_are(given, lookup=partial(journal.value_of, given=clean))
+        plans = f"{prompts.text(messages.GIVEN_PLAN)}\n{plan_as_text(given)}{now}"
+    elif before is not None and open_steps(before):
+        now = where_we_are(before, lookup=partial(journal.value_of, given=clean))
+        plans = f"(A plan is open: {before.goal}. {now} Go on with it only if this is about it.)"
     told = secrets_told(journal.given.untold())
     context = "\n\n".join(filter(None, [beside.text, plans, told]))
     mode: PlanMode = "auto" if given else modes.planning

@@ -1,7 +1,13 @@
-"""The end of a turn: its answer with stop reason and exit code, and the end of all that waits."""
+"""The end of a turn: at a limit, its answer with stop reason and exit code, and what still waits.
+
+At a limit that is used up, the user at the prompt decides whether the turn goes on. The question is
+journaled before it is asked, so after a crash at the question whoever resumes the session is asked
+again. Where no user is there, the turn ends.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
@@ -11,7 +17,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_steps import open_work
-from kogniterm.agent.plan.plan_tools import read_end_statement
+from kogniterm.agent.replies import read_end_statement
 from kogniterm.agent.subagent import actions_done
 from kogniterm.approval.policy.verdict import AUTO_HINT, UNATTENDED_HINT
 from kogniterm.errors import (
@@ -26,17 +32,18 @@ from kogniterm.errors import (
     StorageLockedError,
     StorageLostError,
 )
-from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.budgets import NOTHING, TurnCount, limit_text
 from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.fold import SessionState, limit_note
 from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import NodeRan, Outcome, TurnEnded
 from kogniterm.types import (
     ActionRequest,
     Answer,
     ApprovalMode,
+    LimitReached,
     NodeUpdate,
     Phrase,
     StopReason,
@@ -216,3 +223,52 @@ def started_and_stopped(request: ActionRequest, why: str) -> Outcome:
     text = prompts.text("execute_tool.outcome_unknown", why=why)
     message = messages.answer(request, text, failed=True)
     return Outcome(request.id, "unknown", message, agent=request.agent)
+
+
+async def limit_that_ends(
+    journal: TurnJournal, io: TurnIO, count: TurnCount, names: Iterable[str] = NOTHING
+) -> Phrase | None:
+    """Return which of these limits ends the turn, or None when none does.
+
+    At a limit the user is asked, where one is there. Sub-agents that run side by side reach a limit
+    together: one question is asked, and its answer holds for all.
+    """
+    async with count.asking:
+        while (reached := _reached(journal, count, tuple(names))) is not None:
+            if count.ended is None and not await _goes_on(journal, io, count, reached):
+                count.ended = reached
+            if count.ended is not None:
+                return limit_text(count.ended)
+    return None
+
+
+def _reached(journal: TurnJournal, count: TurnCount, names: tuple[str, ...]) -> LimitReached | None:
+    """Return the limit that is used up: in this process, or before a crash at its question."""
+    asked = journal.state.limit
+    if asked is None or asked.name not in NOTHING:  # a limit that earlier versions had
+        return count.budget.over(names)
+    limit = count.budget.limit(asked.name, of_session=asked.of_session)
+    if limit is None or limit > asked.limit:  # it was raised for the resume
+        journal.record(limit_note(asked, "more"))
+        return count.budget.over(names)
+    return asked
+
+
+async def _goes_on(
+    journal: TurnJournal, io: TurnIO, count: TurnCount, reached: LimitReached
+) -> bool:
+    """Ask the user about a limit that is used up, and apply the answer."""
+    if io.at_limit is None:
+        journal.record(limit_note(reached, "end"))
+        io.sink(events.LimitDecided(reached, "end", "unattended"))
+        return False
+    journal.record(limit_note(reached), durable=True)
+    with count.waiting():
+        choice = await io.at_limit(reached)
+    journal.record(limit_note(reached, choice), durable=True)
+    io.sink(events.LimitDecided(reached, choice, "person"))
+    if choice == "more":
+        count.budget.grant(reached)
+    elif choice == "unlimited":
+        count.budget.set_limit(reached.name, None, of_session=reached.of_session)
+    return choice != "end"

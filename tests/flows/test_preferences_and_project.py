@@ -10,11 +10,11 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import resolved
 from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.protocols import SystemClock
 from kogniterm.runtime.services.memory_service import preference_of
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, make_flow

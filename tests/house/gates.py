@@ -51,7 +51,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("inputs", "session_approver", "unattended"), ("session",), ("turn",),
         ("session_plans", "side_by_side"),
         ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
-        ("services",), ("turn_end", "turn_limits"), ("turn_journal", "turn_ports", "plan_edits"),
+        ("services",), ("turn_end",), ("turn_journal", "turn_ports", "plan_edits"),
         ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
          "named_files"), ("",),
     ),

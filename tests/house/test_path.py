@@ -3,7 +3,8 @@
 `path.txt` holds them. The list changes only on purpose: a module more on it is a module more that
 a reader has to follow, from the input to the answer. What runs the command on the executor's own
 threads is left out, because how much of it is entered depends on the machine's load. Of two calls
-of the command line only the number of modules behind the parser is stored; it may only fall.
+of the command line only the number of modules behind the parser is stored, and of a key at an
+approval that of the modules up to the decision, but for those that draw; both may only fall.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+
+from kogniterm.types import UserInput
+from tests.ui.face import ASK, PlayedSession, report, request
+from tests.ui.live import keyboard, live_repl
 
 PATH = Path(__file__).with_name("path.txt")
 UPDATE = bool(os.environ.get("UPDATE_PATH"))
@@ -77,6 +84,8 @@ CALLS = {
     ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 49,
 }
 """Calls before one, that one, and the modules that it enters once everything is imported."""
+KEY = 15
+"""Modules that a key at an approval enters."""
 
 
 def run_script(code: str, folder: Path, *words: str) -> str:
@@ -113,3 +122,36 @@ def test_the_path_of_a_turn_changes_on_purpose_only(tmp_path: Path) -> None:
     stored = PATH.read_text(encoding="utf-8").split()
     more, fewer = set(entered) - set(stored), set(stored) - set(entered)
     assert (more, fewer) == (set(), set()), "run it with UPDATE_PATH=1 if that is meant"
+
+
+async def test_a_key_at_an_approval_enters_no_more_modules() -> None:
+    entered, drawing = set[str](), 0
+
+    def enter(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal drawing
+        code, name = frame.f_code, str(frame.f_globals.get("__name__"))
+        if code.co_name == "_redraw":
+            drawing += (event == "call") - (event == "return")
+        function = code.co_flags & FUNCTION and not code.co_name.startswith("<")
+        if event == "call" and function and name.startswith("kogniterm.") and not drawing:
+            entered.add(name)
+
+    async def play(
+        session: PlayedSession, _input: UserInput | None, approver: Any, _sink: Any
+    ) -> None:
+        asked = request("rm -r build")
+        session.decisions.append(await approver.decide(asked, report(asked.command), ASK))
+        sys.setprofile(None)
+
+    with keyboard() as keys:
+        live, session = live_repl(keys, play)
+        await live.until("/work/project")
+        live.press("go\r")
+        await live.until("Run this command?")
+        await live.ready()
+        sys.setprofile(enter)
+        live.press("y")
+        await live.until(lambda: bool(session.decisions))
+        await live.leave()
+    assert [one.kind for one in session.decisions] == ["approve"]
+    assert len(entered) <= KEY, sorted(entered)

@@ -337,8 +337,8 @@ async def test_a_surprise_is_told_and_the_prompt_goes_on(keys: PipeInput) -> Non
 
 
 async def test_undo_names_what_stays_and_asks_for_it_apart(keys: PipeInput, tmp_path: Path) -> None:
+    from kogniterm.execution.effect_preview import UndoService
     from kogniterm.execution.undo import PreimageStore
-    from kogniterm.runtime.services.undo_service import UndoService
 
     made = tmp_path / "w" / "out"
     made.parent.mkdir()

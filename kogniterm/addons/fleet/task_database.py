@@ -178,7 +178,15 @@ class TaskTable:
                     most=MOST_PRIORITY,
                 )
         for queue in sorted({task.queue for task in tasks}):
-            self._check_version(queue)
+            others = {one.version for one in self.workers() if queue in one.queues}
+            if others and self._version not in others:
+                raise UsageError(
+                    "The workers of queue {queue} run KogniTerm {theirs}, and this is {mine}: "
+                    "update one of them, so that both are the same.",
+                    queue=queue,
+                    theirs=", ".join(sorted(others)),
+                    mine=self._version,
+                )
         moment = self._database.clock()
         with self._database.transaction(durable=True):
             for number, task in enumerate(tasks):
@@ -213,17 +221,6 @@ class TaskTable:
             raise UsageError(
                 "There is a task {id} already; nothing was added.", id=task.id
             ) from error
-
-    def _check_version(self, queue: str) -> None:
-        others = {one.version for one in self.workers() if queue in one.queues}
-        if others and self._version not in others:
-            raise UsageError(
-                "The workers of queue {queue} run KogniTerm {theirs}, and this is {mine}: update "
-                "one of them, so that both are the same.",
-                queue=queue,
-                theirs=", ".join(sorted(others)),
-                mine=self._version,
-            )
 
     # --- looking -----------------------------------------------------------------------------
 

@@ -30,7 +30,14 @@ class SqliteQueue(TaskTable):
         """Take tasks for `worker` until cancelled; without `wait`, until none is ready."""
         while True:
             try:
-                self._fill(worker)
+                for one in self.lost(worker.info.name, worker.running):
+                    self.finish(one, LOST)
+                for queues, slots in worker.shares:
+                    while worker.count_running(queues) < slots:
+                        task = self._claim(worker.info, queues)
+                        if task is None:
+                            break
+                        worker.start(task)
             except StorageCorruptError:
                 raise
             except StorageError:
@@ -41,16 +48,6 @@ class SqliteQueue(TaskTable):
                 await asyncio.wait(running, timeout=_POLL, return_when=asyncio.FIRST_COMPLETED)
             else:
                 await asyncio.sleep(_POLL)
-
-    def _fill(self, worker: TaskRunner) -> None:
-        for one in self.lost(worker.info.name, worker.running):
-            self.finish(one, LOST)
-        for queues, slots in worker.shares:
-            while worker.count_running(queues) < slots:
-                task = self._claim(worker.info, queues)
-                if task is None:
-                    break
-                worker.start(task)
 
     def _claim(self, worker: WorkerInfo, queues: Sequence[str]) -> QueuedTask | None:
         """Take the next task: by priority, then by age, in a folder where no other one runs."""

@@ -141,7 +141,13 @@ class Worker:
         for task_id in self.queue.cancelled(known) if known else ():
             run = self._runs.get(task_id)
             if run is None:
-                self._stop_left_behind(held[task_id])
+                holder = held[task_id]
+                # The child of a lost worker is asked once, and ended when it does not end.
+                if holder not in self._asked:
+                    self._asked[holder] = time.monotonic()
+                    stop_child(holder)
+                elif self._asked[holder] + GRACE < time.monotonic():
+                    stop_child(holder, signal.SIGKILL)
             elif not run.cancelled:
                 run.cancel()
         return self.until_empty and not self.running and self.queue.counts().is_over
@@ -175,14 +181,6 @@ class Worker:
             return True
         state, _damaged = load_state(self.store.database, task_id)
         return not state.turn or bool(state.open_turn)
-
-    def _stop_left_behind(self, holder: Holder) -> None:
-        """Stop a child of a lost worker: ask it once, and end it when it does not."""
-        if holder not in self._asked:
-            self._asked[holder] = time.monotonic()
-            stop_child(holder)
-        elif self._asked[holder] + GRACE < time.monotonic():
-            stop_child(holder, signal.SIGKILL)
 
     # --- the database may be away ------------------------------------------------------------
 

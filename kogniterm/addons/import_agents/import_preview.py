@@ -185,7 +185,7 @@ def _about(found: Found, agent: ForeignAgent, place: Place) -> Iterator[str]:
 
 def _limits(found: Found, plan: ImportPlan) -> Iterator[str]:
     """Yield what may not work as it did there: too many skills, and what runs in the sandbox."""
-    from kogniterm.runtime.trust.skill_places import MOST_SKILLS
+    from kogniterm.runtime.trust.project_places import MOST_SKILLS
 
     names = {(one.kind, one.name) for one in plan.changes if one.written}
     if sum(one.kind == "skills" for one in plan.changes) > MOST_SKILLS:

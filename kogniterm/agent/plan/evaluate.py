@@ -15,19 +15,17 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.messages import GIVEN_PLAN, artifact_of, is_input
+from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.plan.judge import StepJudgement
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
     close_step,
     find,
     needs,
-    open_work,
     with_step,
     without_work,
 )
 from kogniterm.agent.plan.plan_tools import (
-    PLAN_TOOLS,
     Lookup,
     fresh_evidence,
     nothing_known,
@@ -41,7 +39,6 @@ from kogniterm.types.command_results import ALWAYS_SUCCEEDS
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[StepJudgement | None]]
 """Judge a step by its outputs alone; None without a judge."""
 
-STEPS_OPEN = "final_response.steps_open"
 CHANGE_AFTER = 3
 """Failed checks of one step after which repeating is no longer offered."""
 
@@ -213,29 +210,6 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
 
 def _no_evidence(exit_code: int | None, why: str) -> str:
     return f"exit {exit_code} is no evidence, because {why}"
-
-
-def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
-    """Return the open steps of this turn's plan that make an answer premature, once a turn."""
-    left = open_work(plan)
-    if not left:
-        return ()
-    touched = False
-    for message in reversed(messages):
-        if message.type == "human":
-            if prompts.occurs(STEPS_OPEN, message.text):
-                return ()
-            if is_input(message):
-                touched = touched or prompts.occurs(GIVEN_PLAN, message.text)
-                break
-        if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
-            touched = True
-    return tuple(step.id for step in left) if touched else ()
-
-
-def open_steps_text(steps: Sequence[str]) -> str:
-    """Return the message about an answer before its `steps` are closed."""
-    return prompts.text(STEPS_OPEN, steps=", ".join(steps))
 
 
 def settle_check(

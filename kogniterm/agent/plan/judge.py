@@ -22,8 +22,8 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, fit_messages
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import artifact_of
-from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
+from kogniterm.agent.replies import ask
 from kogniterm.errors import ModelError
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole

@@ -275,7 +275,8 @@ class _PlanReader:
             self.problems.append(
                 Phrase("{step} is delegated; delegate its substeps instead, or list texts", both)
             )
-        before = self._parts_before(step.id)
+        steps = self.changed.steps if self.changed is not None else ()
+        before = next((one.parts for one in steps if one.id == step.id), ())
         done = [part for part in before if part.status == "done"]
         self.known += [part.id for part in done]
         parts = [*done]
@@ -284,12 +285,6 @@ class _PlanReader:
             if part is not None:
                 parts.append(part)
         return replace(step, substeps=tuple(parts), subplan=bool(parts))
-
-    def _parts_before(self, step_id: str) -> tuple[PlanStep, ...]:
-        """Return the substeps that the plan which is changed has for this step."""
-        before = self.changed.steps if self.changed is not None else ()
-        same = next((step for step in before if step.id == step_id), None)
-        return same.parts if same is not None else ()
 
     def _part(
         self, raw: Mapping[str, Any], number: str, step_id: str, done: Sequence[PlanStep]

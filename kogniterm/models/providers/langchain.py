@@ -111,7 +111,11 @@ class LangChainModel(ProviderModel[ProviderClient]):
         if request.schema is not None:
             extra.update(_schema(self._info.provider, request.schema))
         if self._keyed:
-            extra["prompt_cache_key"] = _prefix_key(request)
+            # Requests with the same system text and tools share a key.
+            system = [message.text for message in request.messages[:1] if message.type == "system"]
+            names = [tool.name for tool in request.tools]
+            digest = hashlib.sha256(json.dumps([system, names]).encode()).hexdigest()
+            extra["prompt_cache_key"] = f"kogniterm-{digest[:24]}"
         messages: list[BaseMessage] = list(request.messages)
         if self._marks:
             from langchain_core.messages import SystemMessage
@@ -311,14 +315,6 @@ def _anthropic_form(tool: ToolSpec) -> dict[str, Any]:
     """Return `tool` in Anthropic's own form, the only one that a mark can be added to."""
     schema = dict(tool.parameters)
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
-def _prefix_key(request: ModelRequest) -> str:
-    """Return a key that requests with the same system text and tools share."""
-    system = [message.text for message in request.messages[:1] if message.type == "system"]
-    names = [tool.name for tool in request.tools]
-    digest = hashlib.sha256(json.dumps([system, names]).encode()).hexdigest()
-    return f"kogniterm-{digest[:24]}"
 
 
 LEAST_THINKING = 1_024

@@ -15,7 +15,11 @@ from pathlib import Path, PurePosixPath
 from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.agent.plan.plan_steps import TOOL_SETS
 from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
-from kogniterm.runtime.extensions.front_matter import Document, read_document, texts_of_folder
+from kogniterm.runtime.extensions.front_matter import (
+    MarkdownDocument,
+    read_document,
+    texts_of_folder,
+)
 from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
@@ -102,7 +106,7 @@ def parse_agent(
     )
 
 
-def _number(document: Document, names: Iterable[str], most: int) -> int | None:
+def _number(document: MarkdownDocument, names: Iterable[str], most: int) -> int | None:
     for name in names:
         value = document.text(name).replace("_", "")
         if value.isascii() and value.isdigit() and int(value) > 0:
@@ -111,7 +115,7 @@ def _number(document: Document, names: Iterable[str], most: int) -> int | None:
 
 
 def _tools(
-    document: Document,
+    document: MarkdownDocument,
     known: Collection[str],
     values: dict[str, str],
     notices: list[Phrase],

@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MUL
 _NEXT_FIELD = re.compile(r"\n(?=[A-Za-z][\w-]*[ \t]*:)")
 
 
-class Document(NamedTuple):
+class MarkdownDocument(NamedTuple):
     """The fields of a Markdown file, their names in lower case, and the text below them."""
 
     fields: Mapping[str, Any]
@@ -65,23 +65,21 @@ def texts_of_folder(
             yield file, data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def read_document(text: str) -> Document:
+def read_document(text: str) -> MarkdownDocument:
     """Return the fields and the body of a file's text; control characters are removed."""
     text = clean(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     block = _BLOCK.match(text)
     if block is None:
-        return Document({}, text)
-    return Document(_fields(block[1][:MAX_BLOCK]), text[block.end() :])
-
-
-def _fields(block: str) -> Mapping[str, Any]:
-    if (found := _mapping(block)) is None:
+        return MarkdownDocument({}, text)
+    written = block[1][:MAX_BLOCK]
+    if (found := _mapping(written)) is None:
         found = {}
-        for field in _NEXT_FIELD.split(block):
-            name, colon, text = field.partition(":")
-            known = _mapping(field) if colon else {}
-            found |= {name: " ".join(text.split()).strip("\"'")} if known is None else known
-    return {str(name).strip().lower(): value for name, value in found.items()}
+        for field in _NEXT_FIELD.split(written):
+            name, colon, value = field.partition(":")
+            read = _mapping(field) if colon else {}
+            found |= {name: " ".join(value.split()).strip("\"'")} if read is None else read
+    fields = {str(name).strip().lower(): value for name, value in found.items()}
+    return MarkdownDocument(fields, text[block.end() :])
 
 
 def _mapping(block: str) -> dict[Any, Any] | None:

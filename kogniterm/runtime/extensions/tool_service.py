@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kogniterm import prompts
-from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, END_TURN, MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.replies import END_TURN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
@@ -107,11 +108,6 @@ def gather_tools(
         off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
     told = servers.notices() if servers is not None else ()
     notices = (*loaded.problems, *_unknown_in_rules(rules, known), *told)
-    return ToolSet(tools, plugins, off, _notes(settings), notices)
-
-
-def _notes(settings: Settings) -> dict[str, Phrase]:
-    """Return what tools lack that work all the same."""
     notes = {}
     if settings.brave_api_key is None:
         notes["web_search"] = Phrase(
@@ -120,7 +116,7 @@ def _notes(settings: Settings) -> dict[str, Phrase]:
     if settings.github_token is None:
         notes["github"] = Phrase("without github_token: 60 requests an hour")
     notes[USE_SKILL] = Phrase("offered if there is a skill (/skills)")
-    return notes
+    return ToolSet(tools, plugins, off, notes, notices)
 
 
 def _off(

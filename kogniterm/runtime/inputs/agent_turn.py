@@ -46,23 +46,19 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
     name = given.agent if given is not None else ""
     agent = session.context.agents.named.get(name)
     if user_input is not None:
-        _require(session, name, agent)
+        if agent is None:
+            raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
+        why = agent.off or session.extensions.tools.refusal(DELEGATE.name)
+        if why is not None:
+            raise UsageError("The sub-agent {name} cannot be used: {why}", name=name, why=why)
+        if session.services.only_plans:
+            raise UsageError("A sub-agent cannot be called with --plan-only.")
+        if session.model.one_command and agent.open_model is None:
+            raise UsageError(
+                "Model {model} is too small for sub-agents. Choose another with --model.",
+                model=session.model.name,
+            )
     return await run_turn(session.services, user_input, io, partial(_work, session, name, agent))
-
-
-def _require(session: LiveSession, name: str, agent: NamedAgent | None) -> None:
-    if agent is None:
-        raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
-    why = agent.off or session.extensions.tools.refusal(DELEGATE.name)
-    if why is not None:
-        raise UsageError("The sub-agent {name} cannot be used: {why}", name=name, why=why)
-    if session.services.only_plans:
-        raise UsageError("A sub-agent cannot be called with --plan-only.")
-    if session.model.one_command and agent.open_model is None:
-        raise UsageError(
-            "Model {model} is too small for sub-agents. Choose another with --model.",
-            model=session.model.name,
-        )
 
 
 async def _work(

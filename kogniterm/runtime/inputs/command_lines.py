@@ -60,7 +60,9 @@ async def run_custom_command(
         return await run_turn(session.services, user_input, io, partial(_prepare, session))
     finally:
         if given is not None and given.model and not session.state.open_turn:
-            _use_model_again(session)
+            before = SessionHistory(session.journal.records()).open_turn.model
+            if before and before != session.model.name:
+                session.use_model(before)
 
 
 async def _prepare(
@@ -116,13 +118,6 @@ async def _offer(
         session.policy.grant(one.report, one.offer, session.executor.cwd)
 
 
-def _use_model_again(session: LiveSession) -> None:
-    """Use the model from before a turn that has ended."""
-    before = SessionHistory(session.journal.records()).open_turn.model
-    if before and before != session.model.name:
-        session.use_model(before)
-
-
 class _CommandRuns:
     """The commands of one custom command, called `name`, on their way."""
 
@@ -169,24 +164,21 @@ class _CommandRuns:
         while call_id in self._again:
             call_id += "-again"
         if call_id not in self._outcomes:
-            self._request(call_id, command)
+            journal, arguments = self._journal, {"command": command}
+            given = journal.state.open_input
+            call = {"name": EXECUTE_COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
+            request = ActionRequest(
+                journal.new_id(), call_id, EXECUTE_COMMAND, command, arguments=arguments,
+                agent=self._key, agent_name=self.name,
+                agent_task=given.line if given is not None else self.name,
+            )  # fmt: skip
+            said = (AIMessage("", tool_calls=[call]),)
+            journal.record(NodeRan(NodeUpdate(NODE, said, pending=(request,), agent=self._key)))
             over = self._over(await settle(self.services, self.io, self.count, apart=True))
             self._read()
             if over is not None:
                 return over
         return self._output(command, self._outcomes.get(call_id))
-
-    def _request(self, call_id: str, command: str) -> None:
-        journal, arguments = self._journal, {"command": command}
-        given = journal.state.open_input
-        call = {"name": EXECUTE_COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
-        request = ActionRequest(
-            journal.new_id(), call_id, EXECUTE_COMMAND, command, arguments=arguments,
-            agent=self._key, agent_name=self.name,
-            agent_task=given.line if given is not None else self.name,
-        )  # fmt: skip
-        said = (AIMessage("", tool_calls=[call]),)
-        journal.record(NodeRan(NodeUpdate(NODE, said, pending=(request,), agent=self._key)))
 
     def _read(self) -> None:
         """Read on in the journal: the outcomes of this turn's commands, and those to run again."""
@@ -222,7 +214,18 @@ class _CommandRuns:
             )
             return Answer("", "unknown", EXIT_REFUSED, unknown, self.count.usage)
         if outcome is None or result is None:
-            return self._refused()
+            count, mode = self.count, self.services.modes.approval
+            if not count.refused:
+                count.refused.append((ONLY_A_PLAN, events.BY_KOGNITERM))
+            answer = refused_answer("", count, mode)
+            told = {"name": self.name, "why": answer.reason}
+            reason = Phrase("{name} was not sent to the model. {why}", told)
+            if answer.refused_by == "person":
+                reason = Phrase(
+                    "{name} was not sent to the model, because you refused a command in it.", told
+                )
+            # Without who refused it, so that the reason is told: nothing else says what became.
+            return replace(answer, reason=reason, refused_by="")
         if outcome.status == "finished" and result.exit_code == 0:
             return result.text.rstrip("\n")
         values["code"] = "–" if result.exit_code is None else result.exit_code
@@ -232,17 +235,3 @@ class _CommandRuns:
             values,
         )
         return Answer("", "not_done", EXIT_NOT_DONE, failed, self.count.usage)
-
-    def _refused(self) -> Answer:
-        count, mode = self.count, self.services.modes.approval
-        if not count.refused:
-            count.refused.append((ONLY_A_PLAN, events.BY_KOGNITERM))
-        answer = refused_answer("", count, mode)
-        values = {"name": self.name, "why": answer.reason}
-        reason = Phrase("{name} was not sent to the model. {why}", values)
-        if answer.refused_by == "person":
-            reason = Phrase(
-                "{name} was not sent to the model, because you refused a command in it.", values
-            )
-        # Without who refused it, so that the reason is told: nothing else says what became of it.
-        return replace(answer, reason=reason, refused_by="")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Category, Lesson, Source
     from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.runtime.trust.project_scanner import ProjectScanner
+    from kogniterm.memory.project.project_scan import ProjectScanner
 
 FactChange = Literal["pin", "confirm", "undo"]
 CATEGORIES = (

@@ -26,10 +26,9 @@ from kogniterm.agent import messages
 from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
-from kogniterm.agent.model_asking import ask
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
 from kogniterm.agent.recipe_schema import Recipe
-from kogniterm.agent.replies import MAX_UNUSABLE
+from kogniterm.agent.replies import MAX_UNUSABLE, ask
 from kogniterm.agent.subagent import DELEGATE, DelegatedTask, Result, SubAgent, parse_task
 from kogniterm.errors import (
     BudgetError,
@@ -60,8 +59,8 @@ from kogniterm.runtime.turn_end import (
     ended_unknown,
     failed_answer,
     interrupted_answer,
+    limit_that_ends,
 )
-from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import InputReceived, NodeRan

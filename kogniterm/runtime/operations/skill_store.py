@@ -16,7 +16,7 @@ from kogniterm.runtime.extensions.skills.skill_sources import (
     by_name,
     read_skill,
 )
-from kogniterm.runtime.trust.skill_places import LARGEST
+from kogniterm.runtime.trust.project_places import LARGEST_SKILL_FILE
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.spelling import closest_word
 
@@ -68,7 +68,7 @@ def _copy(source: Path, target: Path) -> None:
     """Copy one file, with the right to run it."""
     with os.fdopen(open_file(resolved(source)), "rb") as file:
         runs = os.fstat(file.fileno()).st_mode & stat.S_IXUSR
-        data = file.read(LARGEST)
+        data = file.read(LARGEST_SKILL_FILE)
     path = resolved(target.parent) / target.name
     write_regular(path, data)
     path.chmod(0o700 if runs else 0o600)

@@ -23,8 +23,7 @@ from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
-from kogniterm.runtime.trust.project_places import ProjectWalk
-from kogniterm.runtime.trust.skill_places import SHARED_PLACES
+from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectWalk
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
 from kogniterm.storage.folders import try_lock

@@ -15,11 +15,11 @@ from kogniterm.memory.extraction.preference_statements import without_preference
 from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
 from kogniterm.memory.preferences import value_text
+from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
-from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.journal.journal import Journal
@@ -30,7 +30,6 @@ from kogniterm.types import (
     EXECUTE_COMMAND,
     CommandResult,
     Phrase,
-    Plan,
     PlanStep,
     Usage,
     UserInput,
@@ -466,16 +465,6 @@ def plan_lesson(history: SessionHistory) -> PlanLesson | None:
     last = plans[-1]
     ok = stop == "done" and all(step.status in ("done", "skipped") for step in last.steps)
     steps = " > ".join(_step(step) for step in last.walk() if not step.parts)
-    return PlanLesson(last.goal, steps, ok, "; ".join(_went_wrong(plans, last)))
-
-
-def _step(step: PlanStep) -> str:
-    what = step.fallback if step.on_fallback else step.what
-    short = cut(what, SHORT)
-    return short if step.status == "done" else f"{short} ({step.status})"
-
-
-def _went_wrong(plans: Iterable[Plan], last: Plan) -> list[str]:
     reasons = dict.fromkeys(plan.reason for plan in plans if plan.reason)
     parts = [f"changed because {reason}" for reason in reasons]
     for step in last.walk():
@@ -486,4 +475,10 @@ def _went_wrong(plans: Iterable[Plan], last: Plan) -> list[str]:
             parts.append(f"{step.what} could not be done, {step.fallback} instead")
         elif step.failed_checks:
             parts.append(f"{step.what} took {step.failed_checks + 1} tries: {tried[0]}")
-    return parts
+    return PlanLesson(last.goal, steps, ok, "; ".join(parts))
+
+
+def _step(step: PlanStep) -> str:
+    what = step.fallback if step.on_fallback else step.what
+    short = cut(what, SHORT)
+    return short if step.status == "done" else f"{short} ({step.status})"

@@ -499,24 +499,20 @@ class PolicyService:
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if (box is None or not box.reads_only) and not self.secrets.use_in(ran)[0].names:
             # Of others, nothing that they set is carried over.
-            self._note_values(command, result, ran, inside=box is not None)
+            if box is not None:
+                before = self.values_inside or self.values
+                self.values_inside = self._values_after(command, before, result)
+            else:
+                self.values = self._values_after(command, self.values, result)
+                if self.values_inside is not None:
+                    # Only what it changed is restored in the sandbox too.
+                    self.values_inside = self.values_inside.both(self.values)
+            sets = [argv[0] for argv in ran.programs]
+            if any(name in _EXPORTING for name in sets) or all(
+                name.endswith("=…") for name in sets
+            ):
+                self.git_variable = next(_git_variables(ran), self.git_variable)
         return self.sandbox.end(command, result, box, ran, can_ask=can_ask, answers=answers)
-
-    def _note_values(
-        self, command: str, result: CommandResult, ran: RiskReport, *, inside: bool
-    ) -> None:
-        """Note what later commands get from this one in variables."""
-        if inside:
-            before = self.values_inside or self.values
-            self.values_inside = self._values_after(command, before, result)
-        else:
-            self.values = self._values_after(command, self.values, result)
-            if self.values_inside is not None:
-                # Only what it changed is restored in the sandbox too.
-                self.values_inside = self.values_inside.both(self.values)
-        sets = [argv[0] for argv in ran.programs]
-        if any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets):
-            self.git_variable = next(_git_variables(ran), self.git_variable)
 
     def _values_after(
         self, command: str, values: ShellValues, result: CommandResult

@@ -54,7 +54,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Action:
+class _ActionSpan:
     """An action that was proposed and has not ended."""
 
     id: str
@@ -94,7 +94,7 @@ class TurnSpans(events.EventVisitor):
         self._session = self._model = ""
         self._agents: dict[str, _Agent] = {}
         self._calls: dict[str, _Call] = {}
-        self._actions: dict[str, _Action] = {}
+        self._actions: dict[str, _ActionSpan] = {}
         self._asked: dict[str, int] = {}
         self._now = 0
 
@@ -284,7 +284,7 @@ class TurnSpans(events.EventVisitor):
         agent = self._agents.get(event.agent) or self._agents[""]
         began = self._now - int(event.seconds * NANO)
         span = self._start_tool(event.name, agent.name, event.call_id, agent.span, began)
-        ran = _Action("", event.name, span, began)
+        ran = _ActionSpan("", event.name, span, began)
         self._end_action(ran, error, event.arguments, event.observation)
 
     def on_action_proposed(self, event: events.ActionProposed) -> None:
@@ -296,7 +296,7 @@ class TurnSpans(events.EventVisitor):
                 request.tool, agent.name, request.call_id, agent.span, self._now
             )
             asks = request.effect == "person"
-            action = self._actions[request.id] = _Action(
+            action = self._actions[request.id] = _ActionSpan(
                 request.id, request.tool, span, self._now, asks
             )
         action.span.set_attribute("kogniterm.risk", event.report.label)
@@ -385,7 +385,9 @@ class TurnSpans(events.EventVisitor):
         error = "failed" if event.failed else ""
         self._end_action(action, error, event.arguments, event.observation)
 
-    def _end_action(self, action: _Action, error: str, given: str = "", result: str = "") -> None:
+    def _end_action(
+        self, action: _ActionSpan, error: str, given: str = "", result: str = ""
+    ) -> None:
         self._actions.pop(action.id, None)
         if result:
             texts = {names.TOOL_ARGUMENTS: given, names.TOOL_RESULT: result}

@@ -1,7 +1,9 @@
 """The files by which a project folder acts on KogniTerm: one table of places, read within bounds.
 
 Only regular files in these places are read, never a pipe or a device, and nothing through a link
-that leads out of the folder. Of a skill, every file is found, so that all of it is pinned.
+that leads out of the folder. A skill is used as a whole, so all its files are found and pinned; one
+that holds anything that cannot be pinned by its content (a link that leads out of it, a pipe, too
+many or too large files) is passed over.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,9 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kogniterm.errors import UnusableValueError
+from kogniterm.errors import UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved
-from kogniterm.host.walk import WalkLimits, walk_folder
+from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.trust.instruction_places import (
     MOST_IMPORTS,
     MOST_NESTED,
@@ -26,12 +29,6 @@ from kogniterm.runtime.trust.instruction_places import (
     folders_above,
     folders_below,
     with_imports,
-)
-from kogniterm.runtime.trust.skill_places import (
-    LARGEST,
-    SKILL_FILE,
-    files_of_skill,
-    skill_folders,
 )
 from kogniterm.types import Phrase
 
@@ -43,6 +40,18 @@ Kind = Literal[
 MAX_FILE = 64 * 1024
 MAX_ENTRIES = 5_000
 """Names that are looked at below one place."""
+
+SKILL_FILE = "SKILL.md"
+SHARED_PLACES = (".agents/skills", ".claude/skills")
+"""Places in the user's home that other programs install skills into."""
+MOST_SKILLS = 100
+MOST_SKILL_FILES = 200
+_SKILL_DEPTH = 6
+LARGEST_SKILL_FILE = 8 * 1024 * 1024
+"""Bytes of one file of a skill."""
+_MOST_SKILL_NAMES = 1_000
+_HISTORY = ".git"
+"""The history of a skill that is a clone: git changes it by itself, and no skill is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ class ProjectWalk(NamedTuple):
         )
 
 
-class Place(NamedTuple):
+class ProjectPlace(NamedTuple):
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
     `depth` is how many levels of folders are looked into, `most` how many files are read. Of the
@@ -103,18 +112,18 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place(".kogniterm/policy.toml", "policy"),
-    Place(".mcp.json", "mcp"),
-    Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
-    Place(".claude/commands", "command", (".md",), depth=4),
-    Place(".gemini/commands", "command", (".toml",), depth=4),
-    Place(".agents/skills", "skill"),
-    Place(".claude/skills", "skill"),
-    Place(".kogniterm/agents", "agent", (".md",), depth=3),
-    Place(".claude/agents", "agent", (".md",), depth=3),
-    Place(".kogniterm/hooks.json", "hooks"),
-    Place(".claude/settings.json", "hooks", part="hooks"),
-    Place(".claude/settings.local.json", "hooks", part="hooks"),
+    ProjectPlace(".kogniterm/policy.toml", "policy"),
+    ProjectPlace(".mcp.json", "mcp"),
+    ProjectPlace(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
+    ProjectPlace(".claude/commands", "command", (".md",), depth=4),
+    ProjectPlace(".gemini/commands", "command", (".toml",), depth=4),
+    ProjectPlace(".agents/skills", "skill"),
+    ProjectPlace(".claude/skills", "skill"),
+    ProjectPlace(".kogniterm/agents", "agent", (".md",), depth=3),
+    ProjectPlace(".claude/agents", "agent", (".md",), depth=3),
+    ProjectPlace(".kogniterm/hooks.json", "hooks"),
+    ProjectPlace(".claude/settings.json", "hooks", part="hooks"),
+    ProjectPlace(".claude/settings.local.json", "hooks", part="hooks"),
 )
 
 
@@ -178,7 +187,7 @@ def readable_text(folder: Path, name: str, inside: Path | None = None) -> str | 
     return None if data is None or b"\0" in data else _text(data)
 
 
-def _skills(folder: Path, place: Place) -> Iterator[str]:
+def _skills(folder: Path, place: ProjectPlace) -> Iterator[str]:
     for name in skill_folders(folder / place.name, folder):
         yield f"{place.name}/{name}"
 
@@ -190,14 +199,48 @@ def _skill(folder: Path, name: str) -> ProjectSkill:
         return ProjectSkill(name, problem=error.text)
 
 
+def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
+    """Yield the names of the folders in `place` that hold a SKILL.md, in order.
+
+    A link to a folder counts where it leads into `inside`, or anywhere when that is None.
+    """
+    try:
+        top = resolved(place)
+    except (OSError, ValueError):
+        return
+    names = (one.path for one in walk_folder(top, None, WalkLimits(_MOST_SKILL_NAMES, depth=0)))
+    found = (name for name in names if _holds_a_skill(place / name, inside))
+    yield from islice(found, MOST_SKILLS)
+
+
+def _holds_a_skill(folder: Path, inside: Path | None) -> bool:
+    try:
+        real = resolved(folder)
+        if inside is not None and not real.is_relative_to(resolved(inside)):
+            return False
+        return os.path.lexists(real / SKILL_FILE)
+    except (OSError, ValueError):
+        return False
+
+
 def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
     """Return all files of the skill in `folder`, SKILL.md first.
 
     Raises `UnusableValueError` for a folder that cannot be pinned by its content.
     """
+    try:
+        top = resolved(folder)
+        names = list(islice(_pinnable_names(top), MOST_SKILL_FILES + 1))
+    except UnusableValueError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = why(error) if isinstance(error, OSError) else error
+        raise UnusableValueError("its folder cannot be read: {why}", why=reason) from error
+    if len(names) > MOST_SKILL_FILES:
+        raise UnusableValueError("it has more than {count} files", count=MOST_SKILL_FILES)
     found = []
-    for name in files_of_skill(folder):
-        data = _read(folder, name, LARGEST)
+    for name in sorted(names, key=lambda name: (name != SKILL_FILE, name)):
+        data = _read(folder, name, LARGEST_SKILL_FILE)
         if data is None:
             raise UnusableValueError("{path} cannot be read", path=name)
         found.append(_file(name, "skill", data))
@@ -206,13 +249,48 @@ def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
     return tuple(found)
 
 
+def _pinnable_names(top: Path) -> Iterator[str]:
+    """Yield the names of the files below the resolved folder `top`."""
+
+    def refuse(path: str, error: OSError) -> None:
+        if not isinstance(error, WalkLimitError):
+            raise error
+        if error.limit == "depth":
+            raise UnusableValueError("its folders are too deep: {path}", path=path)
+        raise UnusableValueError("it has more than {count} files", count=MOST_SKILL_FILES)
+
+    limits = WalkLimits(_MOST_SKILL_NAMES, _SKILL_DEPTH - 1)
+    for one in walk_folder(top, refuse, limits, enters=lambda name: name != _HISTORY):
+        name, info = one.path, one.found.stat(follow_symlinks=False)
+        if stat.S_ISDIR(info.st_mode):
+            continue
+        if stat.S_ISLNK(info.st_mode):
+            info = _behind_link(top, name)
+        if not stat.S_ISREG(info.st_mode):
+            raise UnusableValueError("{path} is not a regular file", path=name)
+        if info.st_size > LARGEST_SKILL_FILE:
+            most = LARGEST_SKILL_FILE // 1024**2
+            raise UnusableValueError("{path} is larger than {most} MB", path=name, most=most)
+        yield name
+
+
+def _behind_link(top: Path, name: str) -> os.stat_result:
+    target = resolved(top / name)
+    if not target.is_relative_to(top):
+        raise UnusableValueError("{path} is a link that leads out of its folder", path=name)
+    try:
+        return target.lstat()
+    except OSError as error:
+        raise UnusableValueError("{path} is a link that leads nowhere", path=name) from error
+
+
 def _file(name: str, kind: Kind, data: bytes) -> ProjectFile:
     is_text = kind != "skill" or (len(data) <= MAX_FILE and b"\0" not in data)
     digest = hashlib.sha256(data).hexdigest()
     return ProjectFile(name, kind, digest, _text(data) if is_text else "", is_text)
 
 
-def _counting(place: Place, data: bytes | None) -> bytes | None:
+def _counting(place: ProjectPlace, data: bytes | None) -> bytes | None:
     """Return what counts of a file's content; None where nothing does."""
     if data is None or not place.part:
         return data

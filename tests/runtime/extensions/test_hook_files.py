@@ -18,7 +18,7 @@ from kogniterm.runtime.extensions.hooks.hook_files import (
     read_hooks,
     user_hooks,
 )
-from kogniterm.runtime.extensions.hooks.hook_inputs import with_input
+from kogniterm.runtime.extensions.hooks.hook_points import with_input
 from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer, HookPlace, answer_of, run_hook
 from kogniterm.runtime.extensions.hooks.hook_service import combine_answers
 from kogniterm.runtime.trust.project_places import walk

@@ -11,12 +11,16 @@ import pytest
 from kogniterm.agent.compaction import text_tokens
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.paths import Paths
-from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.extensions.skills.skill_service import WINDOW_SHARE, make_catalogue
-from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
+from kogniterm.runtime.extensions.skills.skill_sources import (
+    FoundSkill,
+    Skill,
+    SkillSources,
+    by_name,
+    parse_skill,
+)
 from kogniterm.runtime.operations.skill_store import add_skill, own_skill, remove_skill
-from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.trust.skill_places import LARGEST, MOST_FILES
+from kogniterm.runtime.trust.project_places import LARGEST_SKILL_FILE, MOST_SKILL_FILES, walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 
 SKILLS = Path(__file__).parents[2] / "data" / "skills"
@@ -164,12 +168,12 @@ def test_links_pipes_and_huge_trees_are_passed_over_with_a_reason(sources: Skill
     (write(place / "dangling") / "notes.md").symlink_to("nowhere")
     os.mkfifo(write(place / "pipe") / "in")
     many = write(place / "many")
-    for number in range(MOST_FILES):
+    for number in range(MOST_SKILL_FILES):
         (many / f"{number}.txt").write_text("x")
     deep = write(place / "deep")
     (deep / "a/b/c/d/e/f/g").mkdir(parents=True)
     with (write(place / "large") / "big").open("wb") as file:
-        file.truncate(LARGEST + 1)
+        file.truncate(LARGEST_SKILL_FILE + 1)
     good = write(place / "good")
     (good / "again.md").symlink_to("SKILL.md")
     (good / ".git").mkdir()

@@ -18,8 +18,8 @@ from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.errors import UnusableValueError, why
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, MAX_COMMAND
-from kogniterm.runtime.extensions.skills.skill_file import parse_skill
-from kogniterm.runtime.trust.skill_places import SKILL_FILE
+from kogniterm.runtime.extensions.skills.skill_sources import parse_skill
+from kogniterm.runtime.trust.project_places import SKILL_FILE
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render_words
 from kogniterm.tools.mcp.server_config import parse_server

@@ -58,7 +58,18 @@ def gemini(place: Place) -> Found:
     _hooks(parts, settings)
     parts.skills(folder / "skills")
     for name, text in parts.files.texts(folder / "agents", ".md"):
-        _agent(parts, name, text)
+        document = read_document(text)
+        # By their shared names where they have one; without the others it would have all tools.
+        tools = [
+            shared_name(tool)
+            for one in document.words("tools")
+            for tool in own_tools(one) or (one,)
+        ]
+        title = document.text("name") or name
+        fields: dict[str, object] = {"name": title, "description": document.text("description")}
+        if tools and tools != ["*"]:
+            fields["tools"] = ", ".join(tools)
+        parts.agent(title, markdown(fields, document.body))
     if place.project is not None:
         return parts.found()
     for name, text in parts.files.texts(folder / "commands", ".toml"):
@@ -178,16 +189,3 @@ def _command(parts: Findings, name: str, text: str) -> None:
         parts.command(name, text, ".toml")
     else:
         parts.leave_out(Phrase("Command {name}: it has no prompt.", {"name": shown(name)}))
-
-
-def _agent(parts: Findings, name: str, text: str) -> None:
-    """Add a sub-agent, its tools by their shared names; without the others it would have all."""
-    document = read_document(text)
-    tools = [
-        shared_name(tool) for one in document.words("tools") for tool in own_tools(one) or (one,)
-    ]
-    title = document.text("name") or name
-    fields: dict[str, object] = {"name": title, "description": document.text("description")}
-    if tools and tools != ["*"]:
-        fields["tools"] = ", ".join(tools)
-    parts.agent(title, markdown(fields, document.body))

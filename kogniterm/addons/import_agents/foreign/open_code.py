@@ -22,7 +22,7 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     shown,
     strings,
 )
-from kogniterm.runtime.extensions.front_matter import Document, read_document
+from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
 from kogniterm.runtime.extensions.tool_names import own_tools, shared_name
 from kogniterm.types import Phrase
 
@@ -90,7 +90,7 @@ def _settings(parts: Findings, settings: Mapping[str, Any]) -> None:
             fields = mapping(entry)
             prompt = fields.get("prompt") or fields.get("system")
             if isinstance(prompt, str):
-                _agent(parts, name, Document(fields, prompt))
+                _agent(parts, name, MarkdownDocument(fields, prompt))
     if plugins := strings(settings.get("plugin") or settings.get("plugins")):
         parts.leave_out(Phrase("Plugins: {names}.", {"names": shown(", ".join(plugins))}))
     if more := strings(settings.get("instructions")):
@@ -141,7 +141,7 @@ def _with_variables(value: Any) -> Any:
     return [_with_variables(one) for one in value] if isinstance(value, list) else value
 
 
-def _agent(parts: Findings, name: str, document: Document) -> None:
+def _agent(parts: Findings, name: str, document: MarkdownDocument) -> None:
     """Add an agent that others may call, with the tools that it may use.
 
     A tool that it may not use, or only after a question, is not among them; an agent that has no

@@ -50,7 +50,7 @@ def referenced(
 ) -> tuple[Mapping[str, Mapping[str, Any]], tuple[ServerSecret, ...]]:
     """Return the servers with references in place of their secrets, and these secrets."""
     names = _Variables(environ)
-    made = {name: _Entry(name, names).of(entry) for name, entry in servers.items()}
+    made = {name: _ServerEntry(name, names).of(entry) for name, entry in servers.items()}
     return made, tuple(names.secrets.values())
 
 
@@ -82,7 +82,7 @@ class _Variables:
         return f"${{{name}}}"
 
 
-class _Entry:
+class _ServerEntry:
     """Puts references into one entry."""
 
     def __init__(self, server: str, names: _Variables) -> None:

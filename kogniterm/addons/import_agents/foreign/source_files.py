@@ -19,7 +19,7 @@ from kogniterm.addons.import_agents.foreign.found import Place, SkillFile
 from kogniterm.errors import why
 from kogniterm.host.safe_files import read_regular, resolved
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
-from kogniterm.runtime.trust import skill_places
+from kogniterm.runtime.trust import project_places
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.visible import render_words
 from kogniterm.types import Phrase
@@ -111,7 +111,7 @@ class SourceFiles:
         """Yield the skills in a folder with their files: each folder in it that describes one."""
         for name in self._names(folder):
             path = folder / name
-            if name.startswith(".") or not self.exists(path / skill_places.SKILL_FILE):
+            if name.startswith(".") or not self.exists(path / project_places.SKILL_FILE):
                 continue
             files = self._skill(path)
             if files:
@@ -153,7 +153,7 @@ class SourceFiles:
             if data is None:
                 continue
             size += len(data)
-            if size > LARGEST_SKILL or len(files) >= skill_places.MOST_FILES:
+            if size > LARGEST_SKILL or len(files) >= project_places.MOST_SKILL_FILES:
                 self._refused(folder, Phrase("the skill is too large"))
                 return ()
             if self._of_skills + size > LARGEST_SKILLS:

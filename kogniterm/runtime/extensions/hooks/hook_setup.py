@@ -18,7 +18,7 @@ from kogniterm.errors import KognitermError
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.processes import start_of
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
-from kogniterm.runtime.extensions.hooks.hook_inputs import mode_name
+from kogniterm.runtime.extensions.hooks.hook_points import mode_name
 from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.tool_names import shared_name

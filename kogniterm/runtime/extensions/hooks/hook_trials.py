@@ -94,9 +94,19 @@ def _sample(
 ) -> dict[str, Any]:
     """Return the fields of a sample input."""
     if event in ("PreToolUse", "PostToolUse"):
+        file = {"file_path": f"{folder}/example.txt"}
+        inputs: Mapping[str, dict[str, Any]] = {
+            "Bash": {"command": "echo hello", "description": "Say hello"},
+            "Read": file,
+            "Write": {**file, "content": "hello\n"},
+            "Edit": {**file, "old_string": "hello", "new_string": "goodbye"},
+            "Grep": {"pattern": "hello", "path": folder},
+            "Glob": {"pattern": "*.py", "path": folder},
+            "WebFetch": {"url": "https://example.com", "prompt": "read it"},
+        }
         fields = {
             "tool_name": subject,
-            "tool_input": {**_tool_sample(subject, folder), **given},
+            "tool_input": {**inputs.get(subject, {}), **given},
             "tool_use_id": "call_1",
         }
         if event == "PostToolUse":
@@ -115,17 +125,3 @@ def _sample(
         },
     }
     return {**samples[event], **given}
-
-
-def _tool_sample(name: str, folder: str) -> dict[str, Any]:
-    file = {"file_path": f"{folder}/example.txt"}
-    samples: Mapping[str, dict[str, Any]] = {
-        "Bash": {"command": "echo hello", "description": "Say hello"},
-        "Read": file,
-        "Write": {**file, "content": "hello\n"},
-        "Edit": {**file, "old_string": "hello", "new_string": "goodbye"},
-        "Grep": {"pattern": "hello", "path": folder},
-        "Glob": {"pattern": "*.py", "path": folder},
-        "WebFetch": {"url": "https://example.com", "prompt": "read it"},
-    }
-    return samples.get(name, {})

@@ -23,11 +23,14 @@ from kogniterm.runtime.extensions.allowed_tools import (
     not_granted,
     question,
 )
-from kogniterm.runtime.extensions.skills.skill_file import Skill
-from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
+from kogniterm.runtime.extensions.skills.skill_sources import (
+    FoundSkill,
+    Skill,
+    SkillSources,
+    by_name,
+)
 from kogniterm.runtime.services.policy_service import PolicyService
-from kogniterm.runtime.trust.project_places import ProjectWalk
-from kogniterm.runtime.trust.skill_places import LARGEST, SKILL_FILE
+from kogniterm.runtime.trust.project_places import LARGEST_SKILL_FILE, SKILL_FILE, ProjectWalk
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
@@ -160,7 +163,7 @@ class SkillService:
             if is_secret(f"/{path.relative_to(one.folder)}"):
                 return False
             try:
-                data = read_regular(path, LARGEST + 1)
+                data = read_regular(path, LARGEST_SKILL_FILE + 1)
             except OSError:
                 return False
             return hashlib.sha256(data).hexdigest() == one.digest_of(path)

@@ -4,11 +4,17 @@ Three kinds of places. The user's own are in KogniTerm's configuration folder, w
 sandbox cannot write. A project's count once its folder is trusted, every file by its content. Those
 in `~/.agents/skills` and `~/.claude/skills` are shared with other programs that install skills, so
 each is accepted by the user, by content, before it is used.
+
+A SKILL.md is in the public Agent Skills format: its front matter has `name`, `description`, and
+optionally `license`, `compatibility`, `metadata` and `allowed-tools`; `user-invocable` and
+`disable-model-invocation` are understood as Claude Code has them. See
+https://agentskills.io/specification.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,23 +23,57 @@ from typing import Literal
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import resolved
 from kogniterm.paths import Paths
-from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
+from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
 from kogniterm.runtime.trust.project_places import (
+    SHARED_PLACES,
     ProjectFile,
     ProjectWalk,
     has_skills,
     skill_files,
+    skill_folders,
     walk,
 )
-from kogniterm.runtime.trust.skill_places import SHARED_PLACES, skill_folders
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
 from kogniterm.storage.folders import read_file, write_private
+from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
+
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+LONGEST_COMPATIBILITY = 500
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+_ARGUMENTS = re.compile(r"\$ARGUMENTS\b")
 
 Where = Literal["user", "project", "shared"]
 State = Literal["ready", "manual", "off", "new", "changed", "untrusted", "unusable", "hidden"]
 """`manual`: only the user runs it; `new` and `changed`: not accepted; `untrusted`: the folder is
 not trusted; `unusable`: see its problem; `hidden`: another one has its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill as its SKILL.md describes it.
+
+    `for_user` is whether `/NAME` runs it, `for_model` whether the model is offered it; `tools` are
+    those that it names in `allowed-tools`, which grants nothing.
+    """
+
+    name: str
+    description: str
+    body: str
+    tools: tuple[str, ...] = ()
+    license: str = ""
+    compatibility: str = ""
+    for_user: bool = True
+    for_model: bool = True
+
+    def text(self, arguments: str = "") -> str:
+        """Return the instructions, with the arguments in place or below them."""
+        text = _ARGUMENTS.sub(lambda _found: arguments, self.body).strip()
+        if arguments and not _ARGUMENTS.search(self.body):
+            text = f"{text}\n\n{arguments}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +203,45 @@ def read_skill(folder: Path) -> tuple[Skill, tuple[ProjectFile, ...]]:
     """Return a skill with all its files. Raises `UnusableValueError` with the reason."""
     files = skill_files(folder)
     return parse_skill(folder.name, files[0].text), files
+
+
+def parse_skill(folder: str, text: str) -> Skill:
+    """Return the skill in the SKILL.md of a folder of this name. Raises `UnusableValueError`."""
+    document = read_document(text)
+    name = document.text("name") or folder
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        raise UnusableValueError(
+            "its name {name} is not up to {most} of a-z, 0-9 and single hyphens",
+            name=one_line(name, LONGEST_NAME),
+            most=LONGEST_NAME,
+        )
+    if name != folder:
+        raise UnusableValueError(
+            "its name {name} is not that of its folder, {folder}",
+            name=name,
+            folder=one_line(folder, LONGEST_NAME),
+        )
+    first = next((line for line in document.body.splitlines() if line.strip("# \t")), "")
+    description = one_line(document.text("description") or first.strip("# \t"), LONGEST_DESCRIPTION)
+    if not description:
+        raise UnusableValueError("it has no description")
+    # `allowed-tools` is a list, or words between blanks or commas.
+    tools = _TOOL.findall(" ".join(document.words("allowed-tools")))
+    return Skill(
+        name,
+        description,
+        document.body.strip(),
+        tuple(dict.fromkeys(one_line(tool, 200) for tool in tools)),
+        one_line(document.text("license"), 200),
+        one_line(document.text("compatibility"), LONGEST_COMPATIBILITY),
+        for_user=_is_on(document, "user-invocable", default=True),
+        for_model=not _is_on(document, "disable-model-invocation", default=False),
+    )
+
+
+def _is_on(document: MarkdownDocument, name: str, *, default: bool) -> bool:
+    value = document.text(name).lower()
+    return default if not value else value in ("true", "yes", "on", "1")
 
 
 def _read(folder: Path, where: Where, place: str) -> FoundSkill:
