@@ -22,7 +22,11 @@ def fact_blocks(
     """Yield a block for the hosts that are alike, the largest first, then those without facts."""
     alike: dict[tuple[object, ...], list[HostOverview]] = {}
     for one in found:
-        alike.setdefault(_likeness(one), []).append(one)
+        # Load and time differ on hosts that are alike.
+        memory = None if one.memory is None else round(one.memory / 1e9, 1)
+        disk = None if one.disk is None else round(one.disk / 1e9)
+        steady = (one.os, one.architecture, one.kernel, one.cpus, memory, disk, one.python)
+        alike.setdefault((one.state, str(one.reason or ""), *steady), []).append(one)
     order = sorted(alike.values(), key=lambda of: (of[0].state != "answered", -len(of)))
     for number, members in enumerate(order):
         if number:
@@ -31,14 +35,6 @@ def fact_blocks(
         yield state_head(first.state, [one.host for one in members], symbol, first.reason)
         if first.state == "answered":
             yield _block(members)
-
-
-def _likeness(one: HostOverview) -> tuple[object, ...]:
-    """Return what is the same on hosts that are alike; load and time are not."""
-    memory = None if one.memory is None else round(one.memory / 1e9, 1)
-    disk = None if one.disk is None else round(one.disk / 1e9)
-    steady = (one.os, one.architecture, one.kernel, one.cpus, memory, disk, one.python)
-    return (one.state, str(one.reason or ""), *steady)
 
 
 def _block(members: Sequence[HostOverview]) -> Table:
