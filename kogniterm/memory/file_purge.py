@@ -188,18 +188,14 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
                     changed = True
                     for start, end in spans:
                         window[start:end] = blank(bytes(window[start:end]))
-                    _write(path, at, window, spans)
+                    with path.open("r+b") as target:
+                        for start, end in spans:
+                            target.seek(at + start)
+                            target.write(window[start:end])
+                        target.flush()
+                        os.fsync(target.fileno())
                     holds = holds or matcher.holds(decode_bytes(_read_back(path, at, len(window))))
         return changed, Searched(path, size, holds, stamp(path))
-
-
-def _write(path: Path, at: int, window: bytearray, spans: Sequence[tuple[int, int]]) -> None:
-    with path.open("r+b") as file:
-        for start, end in spans:
-            file.seek(at + start)
-            file.write(window[start:end])
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read_back(path: Path, at: int, length: int) -> bytes:

@@ -314,7 +314,16 @@ class Forgetter:
             for phrase in phrases
             if len(phrase.strip()) < SHORTEST_TERM
         ]
-        unreachable = _unreachable(self._repository)
+        places = [
+            Phrase("earlier backups and snapshots"),
+            Phrase("data sent to a model provider"),
+            Phrase("copies in your clipboard, terminal scrollback and shell history"),
+            Phrase("files in your projects written by commands and edits, and copies you made"),
+        ]
+        if self._repository.sql.is_postgres:
+            places.append(Phrase("the PostgreSQL server's write-ahead log, archives and replicas"))
+            places.append(Phrase("old rows on the server that an open transaction still sees"))
+        unreachable = tuple(places)
         return Receipt(
             facts=facts,
             parts=tuple(parts),
@@ -419,19 +428,6 @@ def terms_of(
         found.update(dict.fromkeys(long))
     found.update(dict.fromkeys(term for one in beside for term in _kept_terms(one)))
     return list(found)
-
-
-def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
-    places = [
-        Phrase("earlier backups and snapshots"),
-        Phrase("data sent to a model provider"),
-        Phrase("copies in your clipboard, terminal scrollback and shell history"),
-        Phrase("files in your projects written by commands and edits, and copies you made"),
-    ]
-    if repository.sql.is_postgres:
-        places.append(Phrase("the PostgreSQL server's write-ahead log, archives and replicas"))
-        places.append(Phrase("old rows on the server that an open transaction still sees"))
-    return tuple(places)
 
 
 def forget_request(text: str) -> tuple[str, bool] | None:

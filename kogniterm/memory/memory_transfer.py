@@ -93,17 +93,6 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
     return report
 
 
-def _check(record: Mapping[str, Any]) -> None:
-    """Refuse a value that its column cannot hold."""
-    for name, value in record.items():
-        if name in _NUMBERS:
-            least = -LAST_TIME if name == "exit_code" else 0
-            fits = type(value) in (int, float) and least <= value < LAST_TIME
-            require(fits or (value is None and name in _MAY_LACK))
-        else:
-            require(isinstance(value, str | bool) or (value is None and name == "slot"))
-
-
 class _DryRunError(Exception):
     """Leaves the transaction so that nothing is written."""
 
@@ -124,9 +113,25 @@ class _Import:
             if kind not in ("fact", "preference", "lesson"):
                 continue
             with checking(line):
-                _check(record)
+                # A value that its column cannot hold is refused.
+                for name, value in record.items():
+                    if name in _NUMBERS:
+                        least = -LAST_TIME if name == "exit_code" else 0
+                        fits = type(value) in (int, float) and least <= value < LAST_TIME
+                        require(fits or (value is None and name in _MAY_LACK))
+                    else:
+                        require(isinstance(value, str | bool) or (value is None and name == "slot"))
                 if kind == "preference":
-                    self._preference(record)
+                    if self._memory.preferences.take_over(
+                        Preference(
+                            str(record["key"]),
+                            record["value"],
+                            self._project(record),
+                            record["source"],
+                            float(record["updated"]),
+                        )
+                    ):
+                        self._counts["preferences"] += 1
                 elif kind == "lesson":
                     self._counts["lessons"] += self._memory.learnings.take_over(_lesson(record))
                 else:
@@ -143,7 +148,19 @@ class _Import:
 
     def _fact(self, record: Mapping[str, Any]) -> Fact | None:
         """Store one fact and return it; None when it was known, forgotten or refused."""
-        fact = self._parsed(record)
+        clean = self._memory.redact
+        copied: dict[str, Any] = {name: record.get(name) for name in _COPIED}
+        copied["text"], copied["keywords"] = clean(record["text"]), clean(record["keywords"])
+        fact = Fact(
+            id=0,
+            project=self._project(record),
+            source="imported",
+            origin=Origin(
+                str(record.get("session", "")), record.get("seq"), clean(record["quote"])
+            ),
+            claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
+            **copied,
+        )
         known = self._known(fact)
         if known is not None:
             self._counts["known"] += 1
@@ -189,33 +206,6 @@ class _Import:
             ),
             None,
         )
-
-    def _parsed(self, record: Mapping[str, Any]) -> Fact:
-        clean = self._memory.redact
-        copied: dict[str, Any] = {name: record.get(name) for name in _COPIED}
-        copied["text"], copied["keywords"] = clean(record["text"]), clean(record["keywords"])
-        return Fact(
-            id=0,
-            project=self._project(record),
-            source="imported",
-            origin=Origin(
-                str(record.get("session", "")), record.get("seq"), clean(record["quote"])
-            ),
-            claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
-            **copied,
-        )
-
-    def _preference(self, record: Mapping[str, Any]) -> None:
-        if self._memory.preferences.take_over(
-            Preference(
-                str(record["key"]),
-                record["value"],
-                self._project(record),
-                record["source"],
-                float(record["updated"]),
-            )
-        ):
-            self._counts["preferences"] += 1
 
     def _project(self, record: Mapping[str, Any]) -> str:
         return self._memory.project if record["scope"] == "project" else ""
@@ -326,12 +316,11 @@ def _rows(sql: MemoryDatabase) -> list[str]:
         rows = sql.execute(
             f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ?", (sql.user,)
         )
-        found += [f"{table} {[_plain(value) for value in row]!r}" for row in rows]
+        for row in rows:
+            # PostgreSQL returns a memoryview.
+            values = [bytes(one) if isinstance(one, memoryview) else one for one in row]
+            found.append(f"{table} {values!r}")
     return sorted(found)
-
-
-def _plain(value: object) -> object:
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 
 def _columns(sql: MemoryDatabase, table: str) -> list[str]:

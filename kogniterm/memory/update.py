@@ -123,7 +123,25 @@ class Updater:
             action = judge(relation, candidate, known, now) if known else "add"
             if action == "supersede" and not may_supersede:
                 action = "pend"
-            return self._apply(action, candidate, known, now, who)
+            if action == "confirm" and known is not None:
+                return self._confirmed(candidate, known, now, who)
+            fact = _new_fact(candidate, now)
+            if known is not None and action in ("pend", "supersede"):
+                # By their slot, what is confirmed later ends the fact that it replaces.
+                fact = replace(fact, slot=fact.slot or known.slot)
+            if action == "pend" or starts_pending(candidate):
+                stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
+                reason = Phrase(
+                    "needs your confirmation: /memory confirm {id}", {"id": stored.label}
+                )
+                return StoredChange("pending", stored, reason, known)
+            if action == "supersede" and known is not None:
+                return self._superseded(fact, known, now, who)
+            if self._repository.in_slot(fact.slot, fact.project) is not None:
+                # A detail beside the fact that has the slot: both stay, the old one keeps it.
+                fact = replace(fact, slot=None)
+            stored = self._repository.insert(fact, now=now, who=who)
+            return StoredChange("added", stored, Phrase("new"))
 
     def _cleaned(self, candidate: Candidate) -> Candidate:
         text = " ".join(self._redact(candidate.text).split())
@@ -150,27 +168,6 @@ class Updater:
         if taken is not None:
             return taken, "update"
         return None, "other"
-
-    def _apply(
-        self, action: Action, candidate: Candidate, known: Fact | None, now: float, who: str
-    ) -> StoredChange:
-        if action == "confirm" and known is not None:
-            return self._confirmed(candidate, known, now, who)
-        fact = _new_fact(candidate, now)
-        if known is not None and action in ("pend", "supersede"):
-            # By their slot, what is confirmed later ends the fact that it replaces.
-            fact = replace(fact, slot=fact.slot or known.slot)
-        if action == "pend" or starts_pending(candidate):
-            stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
-            reason = Phrase("needs your confirmation: /memory confirm {id}", {"id": stored.label})
-            return StoredChange("pending", stored, reason, known)
-        if action == "supersede" and known is not None:
-            return self._superseded(fact, known, now, who)
-        if self._repository.in_slot(fact.slot, fact.project) is not None:
-            # A detail beside the fact that has the slot: both stay, the slot stays with the old.
-            fact = replace(fact, slot=None)
-        stored = self._repository.insert(fact, now=now, who=who)
-        return StoredChange("added", stored, Phrase("new"))
 
     def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> StoredChange:
         explicit = candidate.source == "explicit"

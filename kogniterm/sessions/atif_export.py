@@ -253,7 +253,10 @@ class _Export:
         extra: Json = {"node": update.node}
         if problem := message.response_metadata.get(UNUSABLE):
             extra["unusable"] = problem
-        by_model = _asks_model(update)
+        # KogniTerm writes replies too.
+        exchange = update.node == RECIPE_NODE and bool(update.agent)
+        used = update.usage.calls + update.usage.reused
+        by_model = update.node in THINKING or exchange or used > 0
         answered = update.model or self.root.model
         step = ours.add(
             "agent",
@@ -423,17 +426,14 @@ class _Export:
         }
         if embedded:
             document["subagent_trajectories"] = embedded
-            self._with_all_tokens(document, embedded)
+            # The format's own sums are of its steps; these are with the sub-agents.
+            totals = document["final_metrics"]
+            parts = [totals, *(one["final_metrics"] for one in embedded)]
+            totals["extra"] = {
+                f"{name}_with_subagents": sum(part[name] for part in parts)
+                for name in (f"total_{one}" for one in _SUMMED)
+            }
         return document
-
-    def _with_all_tokens(self, document: Json, embedded: list[Json]) -> None:
-        """Add the tokens with those of the sub-agents; the format's own sums are of its steps."""
-        totals = document["final_metrics"]
-        parts = [totals, *(one["final_metrics"] for one in embedded)]
-        totals["extra"] = {
-            f"{name}_with_subagents": sum(part[name] for part in parts)
-            for name in (f"total_{one}" for one in _SUMMED)
-        }
 
     def _agent(self, ours: _Trajectory) -> Json:
         agent: Json = {"name": AGENT, "version": self._version or "unknown"}
@@ -463,13 +463,6 @@ class _Export:
             "steps": agent.steps,
             "final_metrics": _totals(agent.steps, agent.costs),
         }
-
-
-def _asks_model(update: NodeUpdate) -> bool:
-    """Return whether a model wrote the replies in an update, and not KogniTerm."""
-    exchange = update.node == RECIPE_NODE and bool(update.agent)
-    used = update.usage.calls + update.usage.reused
-    return update.node in THINKING or exchange or used > 0
 
 
 def _totals(steps: list[Json], costs: Iterable[float | None]) -> Json:

@@ -40,7 +40,6 @@ from kogniterm.types import (
     Decision,
     LimitChoice,
     LimitReached,
-    NodeUpdate,
     Phrase,
     Plan,
     PlanMode,
@@ -294,22 +293,19 @@ def advance_unreadable(state: SessionState, kind: str, request_id: str | None) -
     if request_id is None or kind not in ("intent", "outcome"):
         return state
     if kind == "intent":
-        return replace(state, unknown=(*state.unknown, _lost_intent(state, request_id)))
+        asked = state.requested.get(request_id)
+        waiting = (one for one in state.pending if one.id == request_id)
+        request = next(waiting, asked.request if asked is not None else None)
+        decision = state.decisions.get(request_id)
+        command = decision.command if decision else request.command if request else LOST_COMMAND
+        cwd = asked.cwd if asked is not None else state.cwd
+        lost = Intent(request_id, command, cwd, "")
+        return replace(state, unknown=(*state.unknown, lost))
     request = next((one for one in state.pending if one.id == request_id), None)
     if request is None:
         kept = tuple(one for one in state.unknown if one.request_id != request_id)
         return replace(state, unknown=kept)
     return _outcome(state, lost_outcome(request))
-
-
-def _lost_intent(state: SessionState, request_id: str) -> Intent:
-    """Return an unreadable intent, restored from other records."""
-    asked = state.requested.get(request_id)
-    waiting = (one for one in state.pending if one.id == request_id)
-    request = next(waiting, asked.request if asked is not None else None)
-    decision = state.decisions.get(request_id)
-    command = decision.command if decision else request.command if request else LOST_COMMAND
-    return Intent(request_id, command, asked.cwd if asked is not None else state.cwd, "")
 
 
 def lost_outcome(request: ActionRequest) -> Outcome:
@@ -342,7 +338,18 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 messages=state.messages.extended((body.message,)),
             )
         case NodeRan(update=update):
-            return _node_ran(state, update)
+            others = state.others_usage
+            if update.model:
+                before = others.get(update.model, NOTHING_USED)
+                others = {**others, update.model: before + update.usage}
+            given = (update.messages, update.usage, update.failure, update.own_plan)
+            return replace(
+                _told(state, update.agent, *given),
+                plan=update.plan if update.plan is not None else state.plan,
+                pending=state.pending + update.pending,
+                usage=state.usage + update.usage,
+                others_usage=others,
+            )
         case Requested() as body:
             return replace(state, requested={**state.requested, body.request.id: body})
         case Judged() as body:
@@ -352,7 +359,11 @@ def _advance(state: SessionState, record: Record) -> SessionState:
         case Intent() as body:
             return replace(state, unknown=(*state.unknown, body))
         case HostIntent() | HostOutcome() as body:
-            return _on_host(state, body)
+            known = state.on_hosts.get(body.request_id, {})
+            answer = body.answer if isinstance(body, HostOutcome) else None
+            host = body.answer.host if isinstance(body, HostOutcome) else body.host
+            on_hosts = {**state.on_hosts, body.request_id: {**known, host: answer}}
+            return replace(state, on_hosts=on_hosts)
         case Outcome() as body:
             return _outcome(state, body)
         case Compacted() as body:
@@ -424,20 +435,6 @@ def _went_back(state: SessionState, body: Rewound, seq: int) -> SessionState:
     )
 
 
-def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
-    others = state.others_usage
-    if update.model:
-        before = others.get(update.model, NOTHING_USED)
-        others = {**others, update.model: before + update.usage}
-    return replace(
-        _told(state, update.agent, update.messages, update.usage, update.failure, update.own_plan),
-        plan=update.plan if update.plan is not None else state.plan,
-        pending=state.pending + update.pending,
-        usage=state.usage + update.usage,
-        others_usage=others,
-    )
-
-
 def _told(
     state: SessionState,
     agent: str,
@@ -459,15 +456,11 @@ def _told(
     return replace(state, messages=state.messages.extended(messages), agents=agents)
 
 
-def _on_host(state: SessionState, body: HostIntent | HostOutcome) -> SessionState:
-    known = state.on_hosts.get(body.request_id, {})
-    answer = body.answer if isinstance(body, HostOutcome) else None
-    host = body.answer.host if isinstance(body, HostOutcome) else body.host
-    return replace(state, on_hosts={**state.on_hosts, body.request_id: {**known, host: answer}})
-
-
 def _outcome(state: SessionState, body: Outcome) -> SessionState:
     ran = body.result is not None and body.result.ended != "not_started"
+    # A question whose tool failed, because nobody was there to answer it.
+    asked = (one for one in state.pending if one.id == body.request_id and one.effect == "person")
+    unasked = (one.command for one in asked if body.status == "failed")
     return replace(
         _told(state, body.agent, body.told, body.usage),
         usage=state.usage + body.usage,
@@ -477,7 +470,7 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         unsettled=_unsettled(state, body),
         on_hosts=_without(state.on_hosts, body.request_id),
         refused=(*state.refused, *_refused(state, body)),
-        unasked=(*state.unasked, *_unasked(state, body)),
+        unasked=(*state.unasked, *unasked),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
         decisions=_without(state.decisions, body.request_id),
@@ -506,12 +499,6 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     if decision.kind == "approve":
         return (Decision("reject", decision.command, events.START_CHECK, body.message.text),)
     return (decision,)
-
-
-def _unasked(state: SessionState, body: Outcome) -> list[str]:
-    """Return the question whose tool failed, because nobody was there to answer it."""
-    asked = (one for one in state.pending if one.id == body.request_id and one.effect == "person")
-    return [one.command for one in asked if body.status == "failed"]
 
 
 def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:

@@ -55,7 +55,9 @@ def forget(
     cleaner = Cleaner(terms)
     for journal in (live or {}).values():
         journal.settle_kept()  # outcomes kept in memory are in no file that is searched
-    indexed = _held_in_index(store, cleaner)
+    # The index has no entry by session, so it is read whole.
+    rows = store.database.each("SELECT session_id, text, words FROM turn_texts")
+    indexed = {one for one, text, words in rows if cleaner.holds(text) or cleaner.holds(words)}
     found: dict[str, tuple[int, ...]] = {}
     busy: list[Phrase] = []
     for info in store.sessions(limit=1_000_000):
@@ -73,15 +75,6 @@ def forget(
             store.save_draft(info.id, cleaned)
     store.database.scrub()
     return ForgetReport(found, tuple(busy))
-
-
-def _held_in_index(store: SessionStore, cleaner: Cleaner) -> set[str]:
-    """Return the sessions whose entries in the search index hold the words.
-
-    The index has none by session: to look for one reads it whole.
-    """
-    rows = store.database.each("SELECT session_id, text, words FROM turn_texts")
-    return {one for one, text, words in rows if cleaner.holds(text) or cleaner.holds(words)}
 
 
 def _clean_session(
@@ -224,17 +217,14 @@ class Cleaner:
             content = codec.from_plain(value).decode("utf-8", "surrogateescape")
             return codec.to_plain(self.text(content).encode("utf-8", "surrogateescape"))
         if isinstance(value, dict):
-            return self._fields(value, given)
+            called = "args" in value or "tool_call_id" in value
+            return {
+                key if _is_field(key) else self.text(key): item
+                if not given and _is_programs(key, item, called)
+                else self._value(item, given=given or (key in _GIVEN and isinstance(item, dict)))
+                for key, item in value.items()
+            }
         return value
-
-    def _fields(self, value: dict[str, Any], given: bool) -> dict[str, Any]:
-        called = "args" in value or "tool_call_id" in value
-        return {
-            key if _is_field(key) else self.text(key): item
-            if not given and _is_programs(key, item, called)
-            else self._value(item, given=given or (key in _GIVEN and isinstance(item, dict)))
-            for key, item in value.items()
-        }
 
     def _apart(self, value: Any) -> Any:
         """Return `value` without texts that form a term only together with those beside them.

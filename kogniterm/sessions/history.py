@@ -264,8 +264,15 @@ class SessionHistory:
             case TurnEnded(stop=stop, exit_code=code, answer=answer):
                 turn.end = PastEnd(seq, time, stop, code, answer)
                 turn.parts.append(turn.end)
-            case Noted() as note:
-                self._note(turn, PastNote(seq, note.kind, note.data), usage_of_note(note))
+            case Noted() as noted:
+                note = PastNote(seq, noted.kind, noted.data)
+                turn.notes.append(note)
+                if note.kind == Note.MODEL:
+                    self._model = str(note.value or "")
+                # What is learned from a turn afterwards counts as part of it.
+                counted = [one for one in self.all_turns if one.number == note.data.get("turn")]
+                model = str(note.data.get("model") or self._model)
+                (counted or [turn])[-1].count(model, usage_of_note(noted))
             case Requested() | Judged() | Decided() | Intent() | Outcome() as body:
                 key = body.request.id if isinstance(body, Requested) else body.request_id
                 action = self._action(key, record)
@@ -301,14 +308,6 @@ class SessionHistory:
                 turn.count(self._model, outcome.usage)
                 if outcome.plan is not None:
                     turn.plans.append((record.seq, outcome.plan))
-
-    def _note(self, turn: PastTurn, note: PastNote, usage: Usage) -> None:
-        turn.notes.append(note)
-        if note.kind == Note.MODEL:
-            self._model = str(note.value or "")
-        # What is learned from a turn afterwards counts as part of it.
-        counted = [one for one in self.all_turns if one.number == note.data.get("turn")]
-        (counted or [turn])[-1].count(str(note.data.get("model") or self._model), usage)
 
 
 def notes(records: Iterable[Record], *kinds: str) -> Iterator[PastNote]:

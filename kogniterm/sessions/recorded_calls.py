@@ -39,7 +39,12 @@ class _Listening:
             elif thinks and unusable and last != "ai":
                 calls.append(self._reply(update.agent, None))
             if message.type == "tool":
-                yield from self._judgement(message)
+                from langchain_core.messages import AIMessage
+
+                artifact = getattr(message, "artifact", None)
+                kept = artifact.get(self.judged) if isinstance(artifact, Mapping) else None
+                if isinstance(kept, Mapping):
+                    yield RecordedCall("judge", AIMessage(str(kept["reply"])))
             if message.type != "ai":
                 self.heard[update.agent].append(message)
             last = message.type
@@ -53,14 +58,6 @@ class _Listening:
 
         reply = message if isinstance(message, AIMessage) else AIMessage("")
         return RecordedCall(agent, reply, heard=tuple(self.heard.pop(agent, ())))
-
-    def _judgement(self, message: BaseMessage) -> Iterator[RecordedCall]:
-        from langchain_core.messages import AIMessage
-
-        artifact = getattr(message, "artifact", None)
-        kept = artifact.get(self.judged) if isinstance(artifact, Mapping) else None
-        if isinstance(kept, Mapping):
-            yield RecordedCall("judge", AIMessage(str(kept["reply"])))
 
 
 def recorded_calls(records: Iterable[Record], *, judged: str) -> Iterator[RecordedCall]:

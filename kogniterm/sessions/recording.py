@@ -347,14 +347,10 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
                 (r for r in reversed(kept) if isinstance(r.body, InputReceived | TurnEnded)), None
             )
             if open_turn is not None and isinstance(open_turn.body, InputReceived):
-                kept = _without_open_questions(kept)
+                settled = {r.body.request_id for r in kept if isinstance(r.body, Intent | Outcome)}
+                kept = [r for r in kept if _request_of(r.body) in settled | {None}]
         kept.append(record)
     return kept
-
-
-def _without_open_questions(records: list[Record]) -> list[Record]:
-    settled = {r.body.request_id for r in records if isinstance(r.body, Intent | Outcome)}
-    return [r for r in records if _request_of(r.body) in settled | {None}]
 
 
 def _request_of(body: RecordBody) -> str | None:

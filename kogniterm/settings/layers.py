@@ -96,7 +96,11 @@ def read_toml(path: Path) -> dict[str, Value]:
     except tomllib.TOMLDecodeError as error:
         why, line = _split_toml_error(str(error), text)
         raise SettingsError("{file}, line {line}: {why}.", file=path, line=line, why=why) from error
-    lines = _key_lines(text)
+    lines: dict[str, int] = {}  # of each key of the top level; a multi-line string may mislead
+    pattern = re.compile(r"""\s*\[{0,2}\s*["']?([\w-]+)["']?\s*(?:[=.\]])""")
+    for number, row in enumerate(text.splitlines(), start=1):
+        if begins := pattern.match(row):
+            lines.setdefault(begins[1], number)
     return {
         key: Value(raw, SettingOrigin("file", key, path, lines.get(key)))
         for key, raw in table.items()
@@ -108,17 +112,6 @@ def _split_toml_error(message: str, text: str) -> tuple[str, int]:
     if match is None:
         return message, 1
     return match[1], int(match[2]) if match[2] else text.count("\n") + 1
-
-
-def _key_lines(text: str) -> dict[str, int]:
-    """Return the line of each top-level key; multi-line strings may lead to a wrong one."""
-    lines: dict[str, int] = {}
-    pattern = re.compile(r"""\s*\[{0,2}\s*["']?([\w-]+)["']?\s*(?:[=.\]])""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = pattern.match(line)
-        if match:
-            lines.setdefault(match[1], number)
-    return lines
 
 
 def read_env_file(path: Path) -> dict[str, Value]:

@@ -47,8 +47,15 @@ def load_layers(
     variables = read_variables(environ)
     _check_prefixed(variables, names)
     env_values = _from_env_file(env_file, paths.env_file, names)
+    found = by_field(variables, {field: system_names_of(field) for field in fields})
+    if "color" in found:
+        # NO_COLOR counts when it is set to anything at all.
+        found["color"] = Value("never", found["color"].origin)
     values = {  # of a setting that stands in several layers, the last one counts
-        **_from_system(variables, fields),
+        **{
+            name: Value(value.raw, SettingOrigin("system", value.origin.name))
+            for name, value in found.items()
+        },
         **_from_toml(paths.config_file, fields),
         **env_values,
         **by_field(variables, names),
@@ -106,17 +113,6 @@ def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
             # pydantic would read true as the number 1.
             raise _wrong(name, value, Phrase("something other than true or false"))
     return {name: value for name, value in values.items() if value.raw != ""}
-
-
-def _from_system(variables: Mapping[str, Value], fields: Sequence[str]) -> dict[str, Value]:
-    found = by_field(variables, {field: system_names_of(field) for field in fields})
-    if "color" in found:
-        # NO_COLOR counts when it is set to anything at all.
-        found["color"] = Value("never", found["color"].origin)
-    return {
-        name: Value(value.raw, SettingOrigin("system", value.origin.name))
-        for name, value in found.items()
-    }
 
 
 def _wanted(detail: ErrorDetails) -> Phrase:

@@ -58,7 +58,14 @@ def read_archive(lines: Iterable[str]) -> list[ArchiveLine]:
         with checking(number):
             value = json.loads(line)
             if number == 1:
-                form = _checked_format(value)
+                form = str(value["format"])
+                if form not in _VERSIONS:
+                    raise UnusableValueError("the format is {format}, not {expected}", format=form,
+                                             expected=FORMAT)  # fmt: skip
+                if value["version"] > _VERSIONS[form]:
+                    raise UnusableValueError(
+                        "it was written by a newer KogniTerm; update KogniTerm"
+                    )
             if number > 1 and "sha256" in value:
                 end = value["sha256"]
                 continue
@@ -72,16 +79,6 @@ def read_archive(lines: Iterable[str]) -> list[ArchiveLine]:
             number, Phrase("the checksum does not match; the file was changed or damaged")
         )
     return found
-
-
-def _checked_format(header: Any) -> str:
-    form = header["format"]
-    if form not in _VERSIONS:
-        raise UnusableValueError("the format is {format}, not {expected}", format=form,
-                                 expected=FORMAT)  # fmt: skip
-    if header["version"] > _VERSIONS[form]:
-        raise UnusableValueError("it was written by a newer KogniTerm; update KogniTerm")
-    return str(form)
 
 
 def _older(form: str, value: dict[str, Any]) -> tuple[str, dict[str, Any]]:

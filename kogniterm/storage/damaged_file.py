@@ -262,7 +262,13 @@ def _carry_over(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
             if name not in present:
                 with suppress(*_UNREADABLE):
                     target.execute(sql)
-            _copy_table(source, target, name)
+            columns = [row[1] for row in target.execute(f'PRAGMA table_info("{name}")')]
+            names = ", ".join(f'"{column}"' for column in columns)
+            marks = ", ".join("?" for _ in columns)
+            insert = f'INSERT OR REPLACE INTO "{name}" ({names}) VALUES ({marks})'
+            for row in _rows(source, name, names):
+                with suppress(*_UNREADABLE):
+                    target.execute(insert, row)
     for _, sql in _schema(source, "type IN ('index', 'trigger', 'view')"):
         with suppress(*_UNREADABLE):  # there already, or its table is not
             target.execute(sql)
@@ -275,16 +281,6 @@ def _schema(connection: sqlite3.Connection, what: str) -> list[tuple[str, str]]:
             f"SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND {what}"
         ).fetchall()
     return []
-
-
-def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, name: str) -> None:
-    columns = [row[1] for row in target.execute(f'PRAGMA table_info("{name}")')]
-    names = ", ".join(f'"{column}"' for column in columns)
-    marks = ", ".join("?" for _ in columns)
-    insert = f'INSERT OR REPLACE INTO "{name}" ({names}) VALUES ({marks})'
-    for row in _rows(source, name, names):
-        with suppress(*_UNREADABLE):
-            target.execute(insert, row)
 
 
 def _rows(source: sqlite3.Connection, name: str, columns: str) -> Iterator[tuple[object, ...]]:

@@ -71,7 +71,14 @@ class Database:
     def _connect(self) -> Connection:
         schema = self._schema
         if self.is_postgres:
-            return self._connect_to_server()
+            server = drivers.open_postgres(str(self._location), user=self.user)
+            with storage_errors(self.place), ExitStack() as on_failure:
+                on_failure.callback(server.close)
+                drivers.migrate(server, schema.room, schema.postgres)
+                if schema.commits_late:
+                    server.execute("SET synchronous_commit = off")
+                on_failure.pop_all()
+            return server
         path = Path(self._location)
         if self.read_only:
             connection = drivers.open_read_only(path, schema.room, schema.sqlite)
@@ -80,19 +87,8 @@ class Database:
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
             if schema.any_text:
-                connection.text_factory = _decoded
+                connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             drivers.migrate(connection, schema.room, schema.sqlite)
-            on_failure.pop_all()
-        return connection
-
-    def _connect_to_server(self) -> Connection:
-        schema = self._schema
-        connection = drivers.open_postgres(str(self._location), user=self.user)
-        with storage_errors(self.place), ExitStack() as on_failure:
-            on_failure.callback(connection.close)
-            drivers.migrate(connection, schema.room, schema.postgres)
-            if schema.commits_late:
-                connection.execute("SET synchronous_commit = off")
             on_failure.pop_all()
         return connection
 
@@ -124,7 +120,8 @@ class Database:
 
     def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
         execute: Any = self._connected().execute
-        statement = _percent(statement) if self.is_postgres else statement
+        if self.is_postgres:  # psycopg's placeholders; ours hold no `?` or `%` in texts
+            statement = statement.replace("?", "%s")
         try:
             return execute(statement, values)
         except UnicodeEncodeError:  # a folder's name may hold bytes that are no UTF-8
@@ -240,15 +237,6 @@ def in_pieces(
 
 
 @lru_cache(maxsize=512)
-def _percent(statement: str) -> str:
-    """Return the statement with psycopg's placeholders; ours hold no `?` or `%` in texts."""
-    return statement.replace("?", "%s")
-
-
-def _decoded(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
 def database_file(location: str | Path) -> Path:
     """Return the SQLite file of `location`: itself, or `kogniterm.db` in the folder it names."""
     path = expand_path("", location)

@@ -201,7 +201,12 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
     """
     with storage_errors(path):
         private_folder(path.parent)
-        _make_private(path)
+        # Nobody else may read it. One that is there is never opened here: closing any descriptor of
+        # it would drop the locks that SQLite holds on it for this process
+        # (https://www.sqlite.org/howtocorrupt.html, 2.2), and the next process to leave would take
+        # the write-ahead log away from under us.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
         if not os.access(path, os.R_OK, effective_ids=True):
@@ -290,17 +295,6 @@ def _immutable(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         on_failure.pop_all()
     return connection
-
-
-def _make_private(path: Path) -> None:
-    """Make the file, readable by nobody else, if it is not there.
-
-    One that is there is never opened here: closing any descriptor of it would drop the locks that
-    SQLite holds on it for this process (https://www.sqlite.org/howtocorrupt.html, 2.2), and the
-    next process to leave would take the write-ahead log away from under us.
-    """
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager

@@ -341,21 +341,17 @@ def _folded(content: bytes) -> Heads:
             elif not last or number != last + 1:
                 raise ValueError("a line is missing")
             else:
-                gone += _take(HeadNote.of(fields), sessions, memory)
+                note = HeadNote.of(fields)
+                if note.what == "memory":
+                    memory[note.id] = note
+                elif note.what == "removed":
+                    sessions.pop(note.id, None)
+                else:
+                    sessions[note.id] = sessions.get(note.id, Known()).after(note)
+                gone += note.what == "removed"
         except (ValueError, KeyError, TypeError, AttributeError):
             broken = last + 1
             break
         last = number
     broken = broken if identity else 1
     return Heads(identity, last, sessions, memory, gone, broken)
-
-
-def _take(note: HeadNote, sessions: dict[str, Known], memory: dict[str, HeadNote]) -> bool:
-    """Add one note; returns whether a session was removed."""
-    if note.what == "memory":
-        memory[note.id] = note
-    elif note.what == "removed":
-        sessions.pop(note.id, None)
-    else:
-        sessions[note.id] = sessions.get(note.id, Known()).after(note)
-    return note.what == "removed"

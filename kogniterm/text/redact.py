@@ -113,24 +113,22 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     if not quoted and (_CODE.fullmatch(value) or _PATH.fullmatch(value)):
         return False
     if STRONG.search(name):
-        return _is_password(value, quoted=quoted, spaced=spaced)
+        if _PATH.fullmatch(value) or (_UUID.fullmatch(value) and not quoted):
+            return bool(_UUID.fullmatch(value))
+        if quoted:
+            return len(value) >= 4 and (
+                " " not in value or len(value.split()) > 3 or len(value) < 20
+            )
+        if spaced and _PLAIN_NAME.fullmatch(value):
+            plain = value.islower() or not _is_worded(value)
+            return len(value) >= 12 and "_" not in value and plain
+        return len(value) >= (5 if spaced else 4)
     if KEY_OR_PASSWORD.search(name):
         return is_written(value)
     if _UUID.fullmatch(value):
         # Tokens of several services are UUIDs; other values are seldom called TOKEN in capitals.
         return name.isupper() and name.endswith("_TOKEN")
     return bool(WEAK.search(name)) and " " not in value and _looks_random(value, 12)
-
-
-def _is_password(value: str, *, quoted: bool, spaced: bool) -> bool:
-    if _PATH.fullmatch(value) or (_UUID.fullmatch(value) and not quoted):
-        return bool(_UUID.fullmatch(value))
-    if quoted:
-        return len(value) >= 4 and (" " not in value or len(value.split()) > 3 or len(value) < 20)
-    if spaced and _PLAIN_NAME.fullmatch(value):
-        plain = value.islower() or not _is_worded(value)
-        return len(value) >= 12 and "_" not in value and plain
-    return len(value) >= (5 if spaced else 4)
 
 
 def _assigned(text: str) -> Iterator[Secret]:

@@ -67,13 +67,23 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
             path, ref = quote(arguments.path), quote(arguments.ref, safe="")
             text = _file(await ask(f"{base}/contents/{path}?ref={ref}"))
         elif arguments.action == "issues":
-            text = _issues(await ask(f"{base}/issues?per_page=30&state=open"))
+            answer = await ask(f"{base}/issues?per_page=30&state=open")
+            lines = [
+                f"#{item['number']} {item['title']}" + " (pull request)" * ("pull_request" in item)
+                for item in answer
+            ]
+            text = "\n".join(lines) or "[no open issues]"
         else:
             if arguments.number is None:
                 raise ToolError("number is missing; the action issue needs it.")
             issue = await ask(f"{base}/issues/{arguments.number}")
             comments = await ask(f"{base}/issues/{arguments.number}/comments?per_page=30")
-            text = _issue(issue, comments)
+            parts = [
+                f"#{issue['number']} {issue['title']} ({issue['state']})",
+                issue.get("body") or "",
+            ]
+            parts += [f"{item['user']['login']}: {item.get('body') or ''}" for item in comments]
+            text = "\n\n".join(parts)
         return untrusted(f"github.com/{arguments.repo}", text[:MAX_CHARS])
 
     return SchemaTool(
@@ -133,17 +143,3 @@ def _file(answer: Any) -> str:
         return base64.b64decode(answer["content"]).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ToolError("{path} is not text.", path=answer.get("path")) from error
-
-
-def _issues(answer: Any) -> str:
-    lines = [
-        f"#{item['number']} {item['title']}" + " (pull request)" * ("pull_request" in item)
-        for item in answer
-    ]
-    return "\n".join(lines) or "[no open issues]"
-
-
-def _issue(issue: Any, comments: Any) -> str:
-    parts = [f"#{issue['number']} {issue['title']} ({issue['state']})", issue.get("body") or ""]
-    parts += [f"{item['user']['login']}: {item.get('body') or ''}" for item in comments]
-    return "\n\n".join(parts)

@@ -80,17 +80,13 @@ def is_public(address: str) -> bool:
         return False
     if found in _NAT64:
         return _is_public_v4(IPv4Address(int(found) & 0xFFFFFFFF))
-    return _is_public_v6(found)
+    if found not in _V6_GLOBAL or any(found in network for network in _V6_REFUSED):
+        return False
+    return not _ISATAP.fullmatch(f"{int(found):032x}")
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
     return not any(address in network for network in _V4_REFUSED)
-
-
-def _is_public_v6(address: IPv6Address) -> bool:
-    if address not in _V6_GLOBAL or any(address in network for network in _V6_REFUSED):
-        return False
-    return not _ISATAP.fullmatch(f"{int(address):032x}")
 
 
 def canonical_host(host: str) -> str:

@@ -82,6 +82,10 @@ def session_tools(
     """Return the tools by name."""
     client = NetClient()
     looking = (ports.cwd, ports.workspace, ports.is_secret, ports.outputs)
+    # In the order in which they are preferred.
+    sources: list[SearchSource] = [BraveSearch(client, brave_key)] if brave_key else []
+    if ports.searcher is not None:
+        sources.append(ProviderSearch(ports.searcher))
     tools: list[Tool] = [
         execute_command(),
         read_file(
@@ -96,7 +100,7 @@ def session_tools(
         job_tool(ports.jobs, ports.of_job),
         ask_user(ports.user),
         web_fetch(client),
-        web_search(_search_sources(client, brave_key, ports.searcher)),
+        web_search([*sources, OpenSearch(client)]),
         github(client, github_token),
     ]
     if ports.history is not None:
@@ -128,13 +132,3 @@ def listed_tools() -> Mapping[str, Tool]:
 
 class _NoSession:
     """Stands for the ports of a session."""
-
-
-def _search_sources(
-    client: NetClient, brave_key: str | None, searcher: WebSearcher | None
-) -> list[SearchSource]:
-    """Return the sources of a web search in the order in which they are preferred."""
-    sources: list[SearchSource] = [BraveSearch(client, brave_key)] if brave_key else []
-    if searcher is not None:
-        sources.append(ProviderSearch(searcher))
-    return [*sources, OpenSearch(client)]

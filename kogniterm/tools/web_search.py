@@ -148,7 +148,16 @@ class OpenSearch:
 
     async def search(self, query: str, count: int) -> WebAnswer:
         try:
-            return await self._duckduckgo(query)
+            agent = f"Mozilla/5.0 (compatible; KogniTerm/{__version__})"
+            address = f"{self._url}?{urlencode({'q': query})}"
+            page = await self._client.get(address, {"Accept": "text/html", "User-Agent": agent})
+            _raise_for(page)
+            reader = _ResultPage()
+            reader.feed(decode_page(page))
+            reader.close()
+            if not reader.found and not reader.is_empty:
+                raise ToolError("{host} sent a page without results.", host=_hosts(page.url)[0])
+            return WebAnswer(sources=tuple(WebSource(*one) for one in reader.found))
         except ToolError as error:
             first = error
         try:
@@ -161,18 +170,6 @@ class OpenSearch:
                 second=second.text,
             ) from second
         return WebAnswer(f"[Only Wikipedia was searched. {first}]", found)
-
-    async def _duckduckgo(self, query: str) -> WebAnswer:
-        agent = f"Mozilla/5.0 (compatible; KogniTerm/{__version__})"
-        address = f"{self._url}?{urlencode({'q': query})}"
-        page = await self._client.get(address, {"Accept": "text/html", "User-Agent": agent})
-        _raise_for(page)
-        reader = _ResultPage()
-        reader.feed(decode_page(page))
-        reader.close()
-        if not reader.found and not reader.is_empty:
-            raise ToolError("{host} sent a page without results.", host=_hosts(page.url)[0])
-        return WebAnswer(sources=tuple(WebSource(*one) for one in reader.found))
 
     def _encyclopedia(self, query: str) -> str:
         return self._wikipedia.format(language=language_of(query))

@@ -91,7 +91,9 @@ class Controls:
 
     def _stop(self) -> bool:
         """Stop the running command first, then the turn; return whether something ran."""
-        if self._plays_by_itself():
+        # Nobody types in a guide that plays, so any key that stops something leaves.
+        guide = self.repl.wiring.guide
+        if guide is not None and guide.plays:
             self.repl.leave(EXIT_INTERRUPTED)
         elif self.display.command_running() and not (
             self._turns.current is not None and self._turns.current is self._stopped_command_of
@@ -124,11 +126,6 @@ class Controls:
     def stop_turn(self) -> None:
         """End the turn and give back what was typed."""
         self.repl.front.restore(self._turns.stop())
-
-    def _plays_by_itself(self) -> bool:
-        """Return whether nobody types, so that any key that stops something leaves."""
-        guide = self.repl.wiring.guide
-        return guide is not None and guide.plays
 
     def _again(self, key: str) -> bool:
         again = self._counts(key)

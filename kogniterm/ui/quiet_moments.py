@@ -140,7 +140,11 @@ class QuietMoments:
         with contextlib.suppress(KognitermError):
             for line in memory.saved_lines():
                 self.say(line)
-            for fact in memory.to_confirm("asked")[:MOST] if self._is_quiet() else ():
+            front = self.front()
+            busy = self.turns.running or self.turns.queue or self._asking is not None
+            keyboard, _screen = front.terminal_files
+            quiet = not (busy or front.question_open or front.draft()) and os.isatty(keyboard)
+            for fact in memory.to_confirm("asked")[:MOST] if quiet else ():
                 answer = await self._ask(fact)
                 if answer is None:
                     break
@@ -149,12 +153,6 @@ class QuietMoments:
                     return answer.words.strip()
                 memory.decide(fact, confirmed=answer.choice == "confirm")
         return ""
-
-    def _is_quiet(self) -> bool:
-        front = self.front()
-        busy = self.turns.running or self.turns.queue or self._asking is not None
-        keyboard, _screen = front.terminal_files
-        return not (busy or front.question_open or front.draft()) and os.isatty(keyboard)
 
     async def _ask(self, fact: Fact) -> PendingAnswer | None:
         """Ask about one fact; None when the question was withdrawn."""

@@ -28,7 +28,7 @@ from kogniterm.errors import (
 )
 from kogniterm.runtime.inputs.called_input import split_line
 from kogniterm.runtime.named_files import mentions, named_words
-from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
+from kogniterm.types import ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
@@ -372,7 +372,13 @@ class Repl:
             at_prompt=True,
             ask_secret=partial(ask_secret, self.front.lent, self.front.terminal_files),
         )
-        self._take_unheard(answer)
+        # Said too late for the turn: it is queued, or given back to the line.
+        unheard = self.session.journal.steering.unheard()
+        if answer.stop == "interrupted":
+            self.front.restore("\n".join(unheard))
+        else:
+            inputs = [UserInput(text, attachments=self.attachments(text)) for text in unheard]
+            self.turns.queue[:0] = [Work(input=given) for given in inputs]
         follow_preferences(session, self.display)
         self.display.title(session.state.title)
         if self._updates is not None:
@@ -387,15 +393,6 @@ class Repl:
     def _say_update(self, notice: Phrase | None) -> None:
         if notice is not None:
             self.display.say(notice)
-
-    def _take_unheard(self, answer: Answer) -> None:
-        """Queue what was said too late for the turn, or give it back to the line."""
-        unheard = self.session.journal.steering.unheard()
-        if answer.stop == "interrupted":
-            self.front.restore("\n".join(unheard))
-        else:
-            inputs = [UserInput(text, attachments=self.attachments(text)) for text in unheard]
-            self.turns.queue[:0] = [Work(input=given) for given in inputs]
 
     async def guarded(self, work: Awaitable[None]) -> None:
         """Await `work`; an error is shown to the user, an unexpected one is logged too."""
@@ -589,21 +586,16 @@ def greet(display: Display, opened: Opened) -> None:
     for notice in opened.notices:
         display.say(notice, "warning")
     if opened.past is not None:
-        _show_past(display, opened.past, apart=bool(opened.notices))
+        from kogniterm.ui.past_turns import draw_past_turns
+
+        surface, screen = display.front.surface, display.screen
+        finished = screen.finished if screen is not None else []
+        text = draw_past_turns(
+            opened.past, display.painter, surface.size(), display.preferences.fold, finished
+        )
+        surface.commit(f"\n{text}" if opened.notices and text else text)
         title = opened.session.state.title or opened.session.id
         display.say(Phrase("Session resumed: {title}", {"title": title}))
-
-
-def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
-    """Write the last turns of a resumed session, after an empty line to set them `apart`."""
-    from kogniterm.ui.past_turns import draw_past_turns
-
-    surface, screen = display.front.surface, display.screen
-    finished = screen.finished if screen is not None else []
-    text = draw_past_turns(
-        past, display.painter, surface.size(), display.preferences.fold, finished
-    )
-    surface.commit(f"\n{text}" if apart and text else text)
 
 
 def next_mode(session: LiveSession) -> ApprovalMode:

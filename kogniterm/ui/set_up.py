@@ -168,7 +168,24 @@ class SetUp:
         if not await self._has_package(provider):
             return False
         if provider.name == "local":
-            return await self._embedded()
+            from kogniterm.models.local.weights import CATALOGUE
+
+            entry = CATALOGUE[0]
+            try:
+                downloaded = await self._download(entry)
+            except KognitermError as error:
+                self._screen.say(error.text, "error")
+                return False
+            if not downloaded:
+                self._screen.say(
+                    Phrase(
+                        "Download stopped. It continues where it stopped when you choose it again."
+                    ),
+                    "info",
+                )
+                return False
+            self._screen.say(Phrase("{title} is ready.", {"title": entry.title}), "info")
+            return True
         return await (self._ollama() if provider.name == "ollama" else self._keyed(provider))
 
     # --- a package -----------------------------------------------------------------------------
@@ -189,7 +206,11 @@ class SetUp:
             items = ("install", _("Install it"), command), ("back", _("Back"))
             if await self._screen.questions.ask(list_question(title, *items)) == "back":
                 return False
-            if await self._installs(program) and not missing_package(provider):
+            self._screen.say(Phrase("Installing; Esc stops"), "info")
+            async with self._screen.lent(raw=True):
+                status = await unless_stopped(run_stoppable(program), self._screen.keyboard)
+            importlib.invalidate_caches()
+            if status == 0 and not missing_package(provider):
                 return True
         self._screen.say(
             Phrase(
@@ -199,14 +220,6 @@ class SetUp:
             "warning",
         )
         return False
-
-    async def _installs(self, program: Sequence[str]) -> bool:
-        """Run the installer on the terminal; return whether it succeeded and was not stopped."""
-        self._screen.say(Phrase("Installing; Esc stops"), "info")
-        async with self._screen.lent(raw=True):
-            status = await unless_stopped(run_stoppable(program), self._screen.keyboard)
-        importlib.invalidate_caches()
-        return status == 0
 
     # --- a key ---------------------------------------------------------------------------------
 
@@ -336,24 +349,6 @@ class SetUp:
             self._screen.say(
                 Phrase("Address saved in {file}.", {"file": self._paths.env_file}), "info"
             )
-        return True
-
-    async def _embedded(self) -> bool:
-        from kogniterm.models.local.weights import CATALOGUE
-
-        entry = CATALOGUE[0]
-        try:
-            downloaded = await self._download(entry)
-        except KognitermError as error:
-            self._screen.say(error.text, "error")
-            return False
-        if not downloaded:
-            self._screen.say(
-                Phrase("Download stopped. It continues where it stopped when you choose it again."),
-                "info",
-            )
-            return False
-        self._screen.say(Phrase("{title} is ready.", {"title": entry.title}), "info")
         return True
 
     async def _download(self, entry: Weights) -> bool:

@@ -579,19 +579,15 @@ def _judged(
         findings.scan(command, "Contains text that {what}.")
     if findings.has("secret") and findings.has("network"):
         findings.danger("Reads secrets and uses the network.")
-    after = ShellValues(_literals(scope), frozenset(scope.evaluating))
+    found = ((name, variable(name, scope)) for name in scope.variables if name.isidentifier())
+    literal = frozenset(
+        (name, value.value)
+        for name, value in found
+        if (value.known and not value.tainted and len(value.value) < _LONGEST_KEPT) or value.counts
+    )
+    after = ShellValues(literal, frozenset(scope.evaluating))
     if analyser.gave_up:
         after = after._replace(literal=frozenset())
     elif any(argv[:1] and argv[0] in _ENDS_EARLY for argv in findings.argvs):
         after = after._replace(literal=after.literal & values.literal)
     return findings.report(command), after
-
-
-def _literals(scope: Scope) -> frozenset[tuple[str, str]]:
-    """Return the variables whose text is known, or is a number."""
-    found = ((name, variable(name, scope)) for name in scope.variables if name.isidentifier())
-    return frozenset(
-        (name, value.value)
-        for name, value in found
-        if (value.known and not value.tainted and len(value.value) < _LONGEST_KEPT) or value.counts
-    )

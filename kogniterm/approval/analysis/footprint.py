@@ -82,19 +82,6 @@ def footprint(
         return None
     if declared:
         return Footprint(anywhere=True) if _only_programs(report) else None
-    return _of_command(report)
-
-
-def _only_programs(report: RiskReport) -> bool:
-    """Return whether all that a command runs is known by name, and is no part of the shell."""
-    names = {argv[0] for argv in report.programs}
-    printf = all(map(_names_all, (argv for argv in report.programs if argv[0] == "printf")))
-    return (
-        bool(names) and UNREAD not in report.programs and not names & BUILTINS_WITH_STATE and printf
-    )
-
-
-def _of_command(report: RiskReport) -> Footprint | None:
     names = {argv[0] for argv in report.programs}
     safe = report.label in ("safe_readonly", "workspace_write") and bool(names)
     if not safe or not names <= _NAMED | _ANYWHERE:
@@ -105,6 +92,15 @@ def _of_command(report: RiskReport) -> Footprint | None:
         exact = names <= _NAMED and all(map(_names_all, report.programs))
         return found if exact and not any(_PATTERN & set(name) for name in found.writes) else None
     return found if all(map(_names_all, report.programs)) else None
+
+
+def _only_programs(report: RiskReport) -> bool:
+    """Return whether all that a command runs is known by name, and is no part of the shell."""
+    names = {argv[0] for argv in report.programs}
+    printf = all(map(_names_all, (argv for argv in report.programs if argv[0] == "printf")))
+    return (
+        bool(names) and UNREAD not in report.programs and not names & BUILTINS_WITH_STATE and printf
+    )
 
 
 def _names_all(argv: tuple[str, ...]) -> bool:

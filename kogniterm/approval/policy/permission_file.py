@@ -81,7 +81,26 @@ def load_permissions(text: str, *, origin: str) -> tuple[Permission, ...]:
     seen: set[str] = set()
 
     def make(item: Mapping[str, Any], place: str) -> Permission:
-        permission = _permission(item, place)
+        for key in item:
+            if key not in _KEYS:
+                raise TableError(key, Phrase("unknown key {key!r}", {"key": key}))
+        texts = {key: item.get(key, "") for key in _TEXTS}
+        for key, value in texts.items():
+            if not isinstance(value, str):
+                raise TableError(key, Phrase("{key} must be a string", {"key": key}))
+        if not _ID.fullmatch(texts["id"]):
+            raise TableError("id", Phrase("id must be p and a number, such as p1"))
+        if texts["kind"] not in LEASE_KINDS:
+            raise TableError("kind", Phrase("kind must be exact, program, effect, edits or calls"))
+        for key in ("workspace", "folder"):
+            if not texts[key].startswith("/"):
+                raise TableError(key, Phrase("{key} must be an absolute path", {"key": key}))
+        for key in _FLAGS:
+            if not isinstance(item.get(key, False), bool):
+                raise TableError(key, Phrase("{key} must be true or false", {"key": key}))
+        if not isinstance(item.get("granted"), date):
+            raise TableError("granted", Phrase("granted must be a date"))
+        permission = Permission(_lease(item, texts, place), texts["folder_id"], item["granted"])
         if permission.lease.id in seen:
             raise TableError("id", Phrase("this id is used twice"))
         seen.add(permission.lease.id)
@@ -122,29 +141,6 @@ def without(text: str, permission_id: str) -> str:
     index = ids.index(permission_id)
     end = heads[index + 1] if index + 1 < len(heads) else len(lines)
     return "".join([*lines[: heads[index]], *lines[end:]])
-
-
-def _permission(item: Mapping[str, Any], place: str) -> Permission:
-    for key in item:
-        if key not in _KEYS:
-            raise TableError(key, Phrase("unknown key {key!r}", {"key": key}))
-    texts = {key: item.get(key, "") for key in _TEXTS}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise TableError(key, Phrase("{key} must be a string", {"key": key}))
-    if not _ID.fullmatch(texts["id"]):
-        raise TableError("id", Phrase("id must be p and a number, such as p1"))
-    if texts["kind"] not in LEASE_KINDS:
-        raise TableError("kind", Phrase("kind must be exact, program, effect, edits or calls"))
-    for key in ("workspace", "folder"):
-        if not texts[key].startswith("/"):
-            raise TableError(key, Phrase("{key} must be an absolute path", {"key": key}))
-    for key in _FLAGS:
-        if not isinstance(item.get(key, False), bool):
-            raise TableError(key, Phrase("{key} must be true or false", {"key": key}))
-    if not isinstance(item.get("granted"), date):
-        raise TableError("granted", Phrase("granted must be a date"))
-    return Permission(_lease(item, texts, place), texts["folder_id"], item["granted"])
 
 
 def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lease:

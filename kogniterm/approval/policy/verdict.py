@@ -203,7 +203,24 @@ def _by_mode(
             return "allow", Phrase("Edits a file of the workspace; /undo restores it.")
         return "ask", ASKED_BY_MODE[now.mode]
     if effect == "command" or report.label in ("safe_readonly", "workspace_write"):
-        return _in_auto(report, now)
+        safe = report.label == "safe_readonly"
+        if now.small_model and _loses_files(report):
+            return "ask", Phrase("A small local model cannot delete anything without approval.")
+        if (
+            now.small_model
+            and not safe
+            and not (now.sandboxed and report.label == "workspace_write")
+        ):
+            return "ask", ONLY_WORKSPACE if now.sandboxed else ONLY_READS
+        if safe:
+            return "allow", Phrase("Only reads.")
+        if report.label == "workspace_write":
+            return "allow", Phrase("Changes only the workspace.")
+        if now.sandboxed:
+            return "allow", Phrase("Runs in the sandbox.")
+        if now.unsandboxed_ok:
+            return "allow", Phrase("The sandbox is switched off.")
+        return "ask", Phrase("Needs approval because no sandbox is available.")
     if now.unsandboxed_ok:
         return "allow", Phrase("The sandbox is switched off.")
     return "ask", Phrase("Needs approval: the sandbox confines only commands.")
@@ -223,23 +240,6 @@ def _loses_files(report: RiskReport) -> bool:
     """Return whether a file is deleted that is not written elsewhere, as one that is moved is."""
     kept = {one.source for one in report.effects if one.kind in _EDITS}
     return any(one.kind == "delete" and one.target not in kept for one in report.effects)
-
-
-def _in_auto(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
-    safe = report.label == "safe_readonly"
-    if now.small_model and _loses_files(report):
-        return "ask", Phrase("A small local model cannot delete anything without approval.")
-    if now.small_model and not safe and not (now.sandboxed and report.label == "workspace_write"):
-        return "ask", ONLY_WORKSPACE if now.sandboxed else ONLY_READS
-    if safe:
-        return "allow", Phrase("Only reads.")
-    if report.label == "workspace_write":
-        return "allow", Phrase("Changes only the workspace.")
-    if now.sandboxed:
-        return "allow", Phrase("Runs in the sandbox.")
-    if now.unsandboxed_ok:
-        return "allow", Phrase("The sandbox is switched off.")
-    return "ask", Phrase("Needs approval because no sandbox is available.")
 
 
 UNATTENDED_HINT = Phrase(

@@ -33,7 +33,12 @@ _SED_BLANK = re.compile(r"[\s;}]+")
 
 def sed(call: Call) -> None:
     """Judge sed: the script may hold w, W, e and s///e; -i writes in place."""
-    parsed = replace(call, args=_without_suffix(call.args)).parse()
+    # -i is an option without a value here: a suffix is never the next word.
+    plain = Argument("--in-place")
+    shape = re.compile(r"-[nErsuz]*i|--i[n-]*p?l?a?c?e?(?:=|\Z)")
+    parsed = replace(
+        call, args=tuple(plain if shape.match(arg.value) else arg for arg in call.args)
+    ).parse()
     apply_options(call, parsed)
     if parsed.unclear:
         ask_unclear(call)
@@ -65,13 +70,6 @@ def sed(call: Call) -> None:
                 call.writes(operand._replace(value=kept if "/" in kept else folder + slash + kept))
         else:
             call.reads(operand)
-
-
-def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """Return `args` with -i as an option without a value: a suffix is never the next word."""
-    in_place = Argument("--in-place")
-    shape = re.compile(r"-[nErsuz]*i|--i[n-]*p?l?a?c?e?(?:=|\Z)")
-    return tuple(in_place if shape.match(arg.value) else arg for arg in args)
 
 
 def _sed_script(call: Call, script: str) -> bool:

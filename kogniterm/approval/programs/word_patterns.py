@@ -260,7 +260,24 @@ def apply_cases(call: Call) -> None:
     subjects = {True: _joined(operands), False: _joined(call.words)}
     for case in cases:
         if case.pattern.fullmatch(subjects[case.operands]):
-            _apply_case(call, case, values)
+            for effect in case.effects:
+                kind, _, target = effect.partition("=")
+                if kind == "mentions":
+                    call.mentions()
+                elif kind == "operands":
+                    for operand in call.bare[1:]:
+                        call.reads(operand)
+                else:
+                    shown = target.format_map(values).strip()
+                    outside = kind == "privilege"
+                    call.findings.effect(cast(EffectKind, kind), shown, outside=outside)
+            named = {key: values[key] for key in ("verb", "path") if f"{{{key}}}" in case.reason}
+            if case.label == "network":
+                call.network(case.reason.format_map(values))
+            elif case.label == "ask":
+                call.ask(case.reason, **named)
+            elif case.label == "danger":
+                call.danger(case.reason, **named)
             if case.stop and not case.label and any(arg.maybe_option for arg in call.args):
                 call.ask("An option of {program} is known only at run time.")
             if case.stop:
@@ -269,24 +286,3 @@ def apply_cases(call: Call) -> None:
 
 def _joined(words: list[str]) -> str:
     return " ".join(word.replace(" ", "\xa0") or "''" for word in words)
-
-
-def _apply_case(call: Call, case: Case, values: Mapping[str, str]) -> None:
-    for effect in case.effects:
-        kind, _, target = effect.partition("=")
-        if kind == "mentions":
-            call.mentions()
-        elif kind == "operands":
-            for operand in call.bare[1:]:
-                call.reads(operand)
-        else:
-            shown = target.format_map(values).strip()
-            outside = kind == "privilege"
-            call.findings.effect(cast(EffectKind, kind), shown, outside=outside)
-    named = {key: values[key] for key in ("verb", "path") if f"{{{key}}}" in case.reason}
-    if case.label == "network":
-        call.network(case.reason.format_map(values))
-    elif case.label == "ask":
-        call.ask(case.reason, **named)
-    elif case.label == "danger":
-        call.danger(case.reason, **named)

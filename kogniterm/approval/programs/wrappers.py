@@ -221,17 +221,13 @@ def _find_term(
             call = replace(call, scope=replace(call.scope.branch(), cwd=None))
         _find_exec(call, args, roots, wanted)
     elif word == "-delete":
-        _find_delete(call, roots, narrowed=bool(wanted))
+        for root in roots:
+            if wanted:
+                call.deletes(Argument(root.value.rstrip("/") + "/" + HOLE), recursive=True)
+            if not wanted or call.resolve(root).path == "/":
+                call.deletes(root, recursive=True, forced=True)
     elif not _PLAIN_TESTS.fullmatch(word):
         call.ask("Unknown test of {program}: {word}.", word=word)
-
-
-def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
-    for root in roots:
-        if narrowed:
-            call.deletes(Argument(root.value.rstrip("/") + "/" + HOLE), recursive=True)
-        if not narrowed or call.resolve(root).path == "/":
-            call.deletes(root, recursive=True, forced=True)
 
 
 def _find_exec(
@@ -273,19 +269,15 @@ def fd(call: Call) -> None:
     for index, arg in enumerate(call.args):
         if arg.value in {"-x", "-X", "--exec", "--exec-batch"} and call.args[index + 1 :]:
             operands = replace(call, args=call.args[:index]).parse().operands
-            _fd_exec(call, operands, call.args[index + 1 :])
+            pattern = operands[0].value.replace("\\.", ".").strip("^$.*") if operands else ""
+            dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
+            telling = tuple(name for name in dotted if secret_sought(name))
+            for root in operands[1:] or (Argument("."),):
+                item = _found_below(root.value, telling or (pattern,) * bool(pattern))
+                call.inner((*call.args[index + 1 :], item._replace(split=False)))
             return
     for operand in options(call).operands[1:]:
         call.reads(operand)
-
-
-def _fd_exec(call: Call, operands: tuple[Argument, ...], inner: tuple[Argument, ...]) -> None:
-    pattern = operands[0].value.replace("\\.", ".").strip("^$.*") if operands else ""
-    dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
-    telling = tuple(name for name in dotted if secret_sought(name))
-    for root in operands[1:] or (Argument("."),):
-        item = _found_below(root.value, telling or (pattern,) * bool(pattern))
-        call.inner((*inner, item._replace(split=False)))
 
 
 _PASSES_LINES = names("grep egrep fgrep sort uniq head tail tac shuf")

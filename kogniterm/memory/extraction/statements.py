@@ -257,7 +257,9 @@ def own_words(text: str) -> str:
     own, goes_on = list(text), None
     for mark in _MARK.finditer(text):
         start, end = mark.span()
-        if mark["quotation"] and _is_text(mark[0]):
+        if mark["quotation"] and (
+            len(raw_words(mark[0])) > _VALUE_WORDS or _END.search(f"{mark[0]} ")
+        ):
             own[start:end] = hide(mark[0], [(0, end - start)])
         if mark["quotation"] or mark["harmless"] or goes_on is not None:
             continue
@@ -281,10 +283,6 @@ def _last_sentence(text: str, *, whole: bool) -> str:
     line = text.rpartition("\n")
     last = line[2] if whole or line[1] else f"x{text}"
     return "".join([*_sentences(" ".join(last.split()))][-1:])
-
-
-def _is_text(quotation: str) -> bool:
-    return len(raw_words(quotation)) > _VALUE_WORDS or bool(_END.search(f"{quotation} "))
 
 
 def hide(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -325,7 +323,9 @@ def check(
     said = set(stems_of(quote))
     if not any(term in said or answering(term) & said for term in stems_of(text)):
         return Rejection(text, Phrase("the quote does not support the text"))
-    confidence = _number(raw.get("confidence"))
+    stated = raw.get("confidence")
+    plain = isinstance(stated, int | float) and not isinstance(stated, bool)
+    confidence = float(stated or 0.0) if plain else 0.0
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("its confidence is too low"))
     own = _is_stated(quote, message)
@@ -376,7 +376,3 @@ def _names(value: object) -> tuple[str, ...]:
         return ()
     named = (" ".join(str(one).split())[:60] for one in value if isinstance(one, str))
     return tuple(one for one in named if fact_records.why_not_kept(one) is None)[:8]
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

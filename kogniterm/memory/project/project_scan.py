@@ -149,12 +149,14 @@ def scan(
     endings = {one: name for name, all_ in project_data()["languages"].items() for one in all_}
     counted = Counter(endings.get(file.suffix.lower(), "") for file in files)
     del counted[""]
+    held = {name.lower() for name in dependencies}
+    table = project_data()["frameworks"]
     return ProjectProfile(
         scanned=clock.now(),
         files=len(files),
         truncated=truncated,
         languages=dict(counted.most_common()),
-        frameworks=_frameworks(dependencies),
+        frameworks=tuple(name for name, names in table.items() if not held.isdisjoint(names)),
         build_commands=_each(one for manifest in found for one in manifest.build),
         test_commands=_each(one for manifest in found for one in manifest.test),
         lint_commands=_each(one for manifest in found for one in manifest.lint),
@@ -188,13 +190,6 @@ def manifest_state(folder: Path) -> str:
         elif "/" not in entry.path and entry.is_folder and entry.path not in skipped:
             seen.append(entry.path)
     return hashlib.sha256("\n".join(seen).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _frameworks(dependencies: Sequence[str]) -> tuple[str, ...]:
-    """Return the frameworks that the dependencies name, in the order of the table."""
-    held = {name.lower() for name in dependencies}
-    table = project_data()["frameworks"]
-    return tuple(name for name, names in table.items() if not held.isdisjoint(names))
 
 
 def _conventions(

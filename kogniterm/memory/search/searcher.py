@@ -109,19 +109,16 @@ class VectorIndex:
             self._ids = list(self._rows)
             self._matrix = numpy.stack([self._rows[one] for one in self._ids])
         # Not `@`: for one vector, BLAS starts threads that cost more than the product.
-        similar: Matrix = numpy.vecdot(self._matrix, self._vector_of(question))
-        nearest = [self._ids[row] for row in numpy.argsort(-similar)[:pool].tolist()]
-        return nearest, dict(zip(self._ids, similar.tolist(), strict=True))
-
-    def _vector_of(self, question: str) -> Matrix:
-        """Return the vector of a question; an input is searched for when it comes and is read."""
+        # An input is searched for when it comes and when it is read.
         vector = self._asked.pop(question, None)
         if vector is None:
             vector = self._embedder.embed([question])[0]
         self._asked[question] = vector
         while len(self._asked) > ASKED:
             self._asked.popitem(last=False)
-        return vector
+        similar: Matrix = numpy.vecdot(self._matrix, vector)
+        nearest = [self._ids[row] for row in numpy.argsort(-similar)[:pool].tolist()]
+        return nearest, dict(zip(self._ids, similar.tolist(), strict=True))
 
 
 class Searcher:
@@ -181,20 +178,17 @@ class Searcher:
         current = self._repository.version()
         self._stored.refresh()
         if self._vectors is not None:
-            self._load(self._vectors, current)
+            if current.wiped != self._seen.wiped or current.number < self._seen.number:
+                self._vectors.clear()
+                self._seen = Version(0, current.wiped)
+            active: dict[int, Fact] = {}
+            for fact in self._repository.changed_since(self._seen.number):
+                if fact.status == "active":
+                    active[fact.id] = fact
+                else:
+                    self._vectors.remove(fact.id)
+            self._vectors.complete(self._repository, active)
         self._seen = current
-
-    def _load(self, vectors: VectorIndex, current: Version) -> None:
-        if current.wiped != self._seen.wiped or current.number < self._seen.number:
-            vectors.clear()
-            self._seen = Version(0, current.wiped)
-        active: dict[int, Fact] = {}
-        for fact in self._repository.changed_since(self._seen.number):
-            if fact.status == "active":
-                active[fact.id] = fact
-            else:
-                vectors.remove(fact.id)
-        vectors.complete(self._repository, active)
 
     def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
         if self._vectors is None:

@@ -140,19 +140,14 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode("ascii")}
     if hasattr(value, "model_dump"):
-        return _plain_message(value)
+        data = value.model_dump(exclude_defaults=True)
+        metadata = _json_only(data.pop("response_metadata", {}))
+        data.pop("type", None)
+        plain = {name: to_plain(item) for name, item in data.items()}
+        if metadata:
+            plain["response_metadata"] = metadata
+        return {"type": value.type, "data": plain}
     return str(value)
-
-
-def _plain_message(message: Any) -> dict[str, Any]:
-    """Return a LangChain message without the provider's metadata that is not JSON."""
-    data = message.model_dump(exclude_defaults=True)
-    metadata = _json_only(data.pop("response_metadata", {}))
-    data.pop("type", None)
-    plain = {name: to_plain(item) for name, item in data.items()}
-    if metadata:
-        plain["response_metadata"] = metadata
-    return {"type": message.type, "data": plain}
 
 
 def _json_only(value: Any) -> Any:

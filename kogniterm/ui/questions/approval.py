@@ -145,10 +145,23 @@ class Subject:
             if limit and self._diff.count("\n") >= limit:
                 told = _("[{key}] shows all changed lines.").format(key=letter("explain"))
                 lines += painter.lines(Text(told, "muted"), width)
-        for text in self._warnings(painter):
-            lines += painter.lines(text, width)
+        from kogniterm.text.visible import warnings
+
+        warned = [(text, "bad") for text in warnings(self.request.command)]
+        warned += [(text, "warn") for text in self.facts.refusal]
+        warned += [(text, "warn") for kind, text in _BY_NEW_MODE if kind == self.verdict.kind]
+        for phrase, style in warned:
+            warning = Text(f"{painter.symbol('warn')} {translate(phrase)}", style)
+            lines += painter.lines(warning, width)
         must_see = len(lines)
-        for fact in self._facts(painter, explained=explained):
+        facts: list[RenderableType] = []
+        if self.original is not None:
+            old, new = words(render_line(self.original), render_line(self.request.command))
+            facts += [Text.assemble("- ", old), Text.assemble("+ ", new)]
+        facts.append(Readable(self._table()))
+        if explained:
+            facts += self._explanation(painter)
+        for fact in facts:
             lines += [line.rstrip() for line in painter.paint(fact, width).splitlines()]
         return Document([line for line in lines if line.strip() or line == ""], must_see)
 
@@ -213,24 +226,6 @@ class Subject:
     def _diff(self) -> str | None:
         change = self.request.detail
         return relative(change, self.cwd) if change else None
-
-    def _warnings(self, painter: Painter) -> list[Text]:
-        from kogniterm.text.visible import warnings
-
-        told = [(text, "bad") for text in warnings(self.request.command)]
-        told += [(text, "warn") for text in self.facts.refusal]
-        told += [(text, "warn") for kind, text in _BY_NEW_MODE if kind == self.verdict.kind]
-        return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
-
-    def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
-        facts: list[RenderableType] = []
-        if self.original is not None:
-            old, new = words(render_line(self.original), render_line(self.request.command))
-            facts += [Text.assemble("- ", old), Text.assemble("+ ", new)]
-        facts.append(Readable(self._table()))
-        if explained:
-            facts += self._explanation(painter)
-        return facts
 
     def _table(self) -> RenderableType:
         """Return the facts to decide by, one a row."""

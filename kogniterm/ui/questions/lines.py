@@ -77,7 +77,13 @@ class LineQuestions:
             return await self._reply(question)
         reason = ""
         while True:
-            reply = await self._decision(question)
+            # The choices are wrapped between words; the decision is read behind the last.
+            choices = Text(f"{_('Your decision')} [{', '.join(question.menu())}]:")
+            columns = self._lines.size()[1]
+            *above, last = self._lines.painter.lines(choices, max(columns - 2, 1))
+            if above:
+                self._say("\n".join(above))
+            reply = await self._lines.read_line(f"{last} ")
             if reply is None:
                 return question.ended()
             said = reply.strip()
@@ -85,7 +91,14 @@ class LineQuestions:
             if step is None and not said and reason:
                 step = question.words(reason)
             if step is None:
-                reason = self._not_an_answer(question, said)
+                # Enter would send the line as a reason to reject.
+                reason = said if question.reasons and said.lower() not in ANSWER_WORDS else ""
+                how = _("Answer with one of the keys shown.")
+                if reason:
+                    how = _(
+                        "Press Enter to reject with this reason, or answer with one of the letters."
+                    )
+                self._say(how)
                 continue
             while isinstance(step, Question) and step.entry is not None:
                 step = await self._enter(step, step.entry, said)
@@ -99,15 +112,6 @@ class LineQuestions:
                 question = question.noted("")
             if self._text(question) != shown:
                 shown = await self._show(question, again=True)
-
-    async def _decision(self, question: Question[Any]) -> str | None:
-        """Read a decision behind the choices, which are wrapped between words."""
-        choices = Text(f"{_('Your decision')} [{', '.join(question.menu())}]:")
-        columns = self._lines.size()[1]
-        *above, last = self._lines.painter.lines(choices, max(columns - 2, 1))
-        if above:
-            self._say("\n".join(above))
-        return await self._lines.read_line(f"{last} ")
 
     def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
         """Change nothing: a question that was written stays as it is."""
@@ -143,7 +147,15 @@ class LineQuestions:
     async def _reply(self, question: Question[Value]) -> Value:
         """Read the answer in words; one that only changes the question is asked anew."""
         while True:
-            step = question.typed(await self._words())
+            # A backslash at the end of a line goes on with the next.
+            said: list[str] = []
+            prompt = f"{_('Your answer')}: "
+            while (line := await self._lines.read_line(prompt, free=True)) is not None:
+                said.append(line.removesuffix("\\"))
+                if not line.endswith("\\"):
+                    break
+                prompt = "... "
+            step = question.typed("\n".join(said))
             if not isinstance(step, Question):
                 break
             question = step
@@ -154,26 +166,6 @@ class LineQuestions:
         value = step.value if isinstance(step, Answered) else question.ended()
         self._say(_("No answer.") if value is None else "")
         return value
-
-    async def _words(self) -> str:
-        """Read any number of lines; a backslash at the end of one goes on with the next."""
-        said: list[str] = []
-        prompt = f"{_('Your answer')}: "
-        while (line := await self._lines.read_line(prompt, free=True)) is not None:
-            said.append(line.removesuffix("\\"))
-            if not line.endswith("\\"):
-                break
-            prompt = "... "
-        return "\n".join(said)
-
-    def _not_an_answer(self, question: Question[Any], said: str) -> str:
-        """Return the line as a reason to reject, which Enter would send, or nothing."""
-        reason = said if question.reasons and said.lower() not in ANSWER_WORDS else ""
-        how = _("Answer with one of the keys shown.")
-        if reason:
-            how = _("Press Enter to reject with this reason, or answer with one of the letters.")
-        self._say(how)
-        return reason
 
     async def _enter(self, question: Question[Value], entry: Entry, said: str) -> Step[Value]:
         """Read the words that the question wants; `said` chose them, or is the whole word."""

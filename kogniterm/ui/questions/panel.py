@@ -212,15 +212,11 @@ class QuestionPanel:
             return [*note, *painter.lines(Text(rest, "key"), self._columns)]
         heading = entry.heading if entry is not None and not line.words else ""
         head = painter.lines(Text(heading, "heading"), self._columns) if heading else []
-        return [*note, *head, *self._keys(top, line)]
-
-    def _keys(self, top: _Open, line: Line) -> list[str]:
-        painter, question = self._place.painter, top.question
         shown = question.keys(painter, typing=bool(line.words))
         keys = [(one.key, one.does) for one in shown if top.below or not one.more]
         if question.invited or (question.free and line.armed and line.words != "command"):
             line = Line(armed=True, ready=True)
-        return key_row(keys, line, painter, self._columns, words=question.hint)
+        return [*note, *head, *key_row(keys, line, painter, self._columns, words=question.hint)]
 
     # --- keys ----------------------------------------------------------------------------------
 

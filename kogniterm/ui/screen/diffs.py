@@ -52,7 +52,17 @@ def diff(unified: str, *, limit: int | None = None, columns: int | None = None) 
     digits = max((len(str(row.number)) for row in rows if row.number is not None), default=0)
     text = Text()
     for row, content in zip(rows, _contents(rows), strict=True):
-        _append(text, row, content, digits, columns)
+        number = "" if row.number is None else str(row.number)
+        gutter = f"{number:>{digits}} " if digits and row.sign else ""
+        text.append(gutter, "muted")
+        text.append(row.sign, _STYLES.get(row.sign, ""))
+        indent = len(gutter) + len(row.sign)
+        room = columns - indent if columns is not None else 0
+        if room > 0 and cell_len(content.plain.expandtabs()) > room:
+            content.expand_tabs(8)
+            content = Text("\n" + " " * indent).join(content.divide(_breaks(content.plain, room)))
+        text.append_text(content)
+        text.append("\n")
     if cut:
         more = plural("{count} more changed line", "{count} more changed lines", hidden)
         text.append(more + "\n", "muted")
@@ -130,21 +140,6 @@ def _end_of(rows: list[_Row], start: int, sign: str) -> int:
     while start < len(rows) and rows[start].sign == sign:
         start += 1
     return start
-
-
-def _append(text: Text, row: _Row, content: Text, digits: int, columns: int | None) -> None:
-    """Append a row to `text`: its number, sign and content."""
-    number = "" if row.number is None else str(row.number)
-    gutter = f"{number:>{digits}} " if digits and row.sign else ""
-    text.append(gutter, "muted")
-    text.append(row.sign, _STYLES.get(row.sign, ""))
-    indent = len(gutter) + len(row.sign)
-    room = columns - indent if columns is not None else 0
-    if room > 0 and cell_len(content.plain.expandtabs()) > room:
-        content.expand_tabs(8)
-        content = Text("\n" + " " * indent).join(content.divide(_breaks(content.plain, room)))
-    text.append_text(content)
-    text.append("\n")
 
 
 def _breaks(line: str, room: int) -> list[int]:

@@ -176,7 +176,9 @@ class MarkdownStream:
         finished = []
         for line in complete:
             finished.extend(self._line(line))
-        if self._partial.strip() and self._lines and self._starts_for_sure():
+        between = self._lines and self._blank and not self._fence
+        if self._partial.strip() and between and not _LIST.match(self._lines[0]):
+            # The unfinished line begins a new block, whatever else it will hold.
             finished.append(self._take())
         return finished
 
@@ -188,7 +190,14 @@ class MarkdownStream:
 
     def _line(self, line: str) -> list[str]:
         if self._fence:
-            return self._in_fence(line)
+            self._lines.append(line)
+            closing = line.strip()
+            closes = closing.startswith(self._fence) and not closing.strip(self._fence[0])
+            if not closes:
+                return []
+            self._fence = ""
+            inside_list = bool(_LIST.match(self._lines[0]))
+            return [] if inside_list else [self._take()]
         if not line.strip():
             self._blank = bool(self._lines)
             if self._blank:
@@ -207,16 +216,6 @@ class MarkdownStream:
             out.append(self._take())
         return out
 
-    def _in_fence(self, line: str) -> list[str]:
-        self._lines.append(line)
-        closing = line.strip()
-        closes = closing.startswith(self._fence) and not closing.strip(self._fence[0])
-        if not closes:
-            return []
-        self._fence = ""
-        inside_list = bool(_LIST.match(self._lines[0]))
-        return [] if inside_list else [self._take()]
-
     def _starts_new(self, line: str) -> bool:
         """Return whether `line` begins a block of its own after the lines that are open."""
         if _HEADING.match(line):
@@ -226,10 +225,6 @@ class MarkdownStream:
         if not _LIST.match(self._lines[0]):
             return True
         return not (_LIST.match(line) or line.startswith(("  ", "\t")))
-
-    def _starts_for_sure(self) -> bool:
-        """Return whether the unfinished line begins a new block whatever else it will hold."""
-        return self._blank and not self._fence and not _LIST.match(self._lines[0])
 
     def _take(self) -> str:
         text = "".join(f"{line}\n" for line in self._lines)

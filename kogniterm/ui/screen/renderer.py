@@ -445,7 +445,12 @@ class ScreenSink(ev.EventVisitor):
         answer = event.answer
         self.plan = None
         self._set_running(False)
-        self._show_answer(answer.text.strip())
+        text = answer.text.strip()
+        streamed = text and self._turn.streamed.strip().endswith(text)
+        if not streamed:
+            self._write_held()
+        if text and not streamed and self.options.answers:
+            self._write_block(text)
         proved = status_line.findings(answer, self.painter)
         if proved is not None:
             self.write(proved)
@@ -454,14 +459,6 @@ class ScreenSink(ev.EventVisitor):
         self.write(Readable(status_line.last_line(answer, self.painter, usage, seconds)))
         if self._attention is not None and seconds >= self.options.notify_after:
             self._attention.call(_("KogniTerm: turn finished"))
-
-    def _show_answer(self, text: str) -> None:
-        """Write what was not streamed; what was held back is left out if it is the answer."""
-        streamed = text and self._turn.streamed.strip().endswith(text)
-        if not streamed:
-            self._write_held()
-        if text and not streamed and self.options.answers:
-            self._write_block(text)
 
     # --- pieces --------------------------------------------------------------------------------
 
