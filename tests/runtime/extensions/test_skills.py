@@ -14,7 +14,7 @@ from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.extensions.skills.skill_service import WINDOW_SHARE, make_catalogue
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
-from kogniterm.runtime.operations.skill_store import add_skill, own_skill, remove_skill
+from kogniterm.runtime.operations.skill_actions import add_skill, own_skill, remove_skill
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.skill_places import LARGEST, MOST_FILES
 from kogniterm.runtime.trust.trust_store import TrustStore

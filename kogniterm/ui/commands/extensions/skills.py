@@ -1,26 +1,22 @@
-"""/skills: the skills there are, what keeps each from use, and what the user decides about them.
-
-Also the words of `kogniterm skills`.
-"""
+"""/skills: the skills there are, what keeps each from use, and what the user decides about them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, one_of, table
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.commands.registry import first_word, one_of, write_report
+from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources
+    from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill
+    from kogniterm.runtime.operations.action import Shown
 
 ACTIONS = ("show", "trust", "off", "on")
 MOST_LINES = 200
@@ -36,14 +32,17 @@ async def skills(repl: Repl, argument: str) -> None:
     action = one_of(word, ACTIONS)
     if not name:
         raise UsageError("Specify a skill: /skills {action} NAME", action=action)
-    one = repl.session.extensions.skills.named(name)
+    from kogniterm.runtime.extensions.skills.skill_sources import find_skill
+    from kogniterm.runtime.operations.skill_actions import show_skill
+
+    service = repl.session.extensions.skills
+    one = find_skill(service.look(), name)
     if action == "show":
-        body = clean(one.skill.body).splitlines() if one.skill is not None else []
-        repl.display.write(_lines([*described(one), "", *body]))
+        repl.display.write(_lines(show_skill(service.sources, service.found, name).lines))
     elif action == "trust":
         await _trust(repl, one)
     else:
-        repl.session.extensions.skills.sources.switch(name, on=action == "on")
+        service.sources.switch(name, on=action == "on")
         _offer(repl)
         on = Phrase("Skill {name} is on.", {"name": name})
         off = Phrase("Skill {name} is off, in every folder.", {"name": name})
@@ -57,20 +56,13 @@ def choices(repl: Repl) -> Iterable[str]:
 
 
 def _list(repl: Repl) -> None:
+    from kogniterm.runtime.operations.skill_actions import list_skills
+
     service = repl.session.extensions.skills
     found = service.look()
-    if not found:
-        repl.display.say(
-            Phrase(
-                "No skills. A skill is a folder with a SKILL.md, for example in {folder}.",
-                {"folder": service.sources.paths.extensions.skills},
-            )
-        )
-        return
     service.catalogue()
     cut = service.offered.cut
-    rows = skill_rows(found, service.used, cut)
-    repl.display.write(table(rows, ("accent", "", "muted", "muted")))
+    write_report(repl, list_skills(service.sources, found, service.used, cut))
     unnamed = len(service.offered.unnamed)
     if cut:
         repl.display.say(
@@ -93,117 +85,23 @@ def _list(repl: Repl) -> None:
         repl.display.say(Phrase("To use the skills of this folder: /trust"))
 
 
-def skill_rows(
-    found: Iterable[FoundSkill], used: Collection[str] = (), cut: Collection[str] = ()
-) -> list[tuple[str, str, str, str]]:
-    """Return name, state, place and description of each skill."""
-    return [(one_line(one.name, 64), _state(one, used, cut), place_of(one), _about(one))
-            for one in found]  # fmt: skip
-
-
-def _state(one: FoundSkill, used: Collection[str], cut: Collection[str]) -> str:
-    words = {
-        "ready": _("offered"),
-        "manual": _("for you only"),
-        "off": _("off"),
-        "new": _("not accepted"),
-        "changed": _("changed"),
-        "untrusted": _("not trusted"),
-        "unusable": _("cannot be used"),
-        "hidden": _("name in use"),
-    }
-    state = words[one.state]
-    if one.usable and one.name in used:
-        state = _("in use")
-    elif one.state == "ready" and one.name in cut:
-        state = _("offered, shortened")
-    return state
-
-
-def place_of(one: FoundSkill) -> str:
-    """Return where a skill is from, in a word or as the folder."""
-    return _("yours") if one.where == "user" else one.place
-
-
-def _about(one: FoundSkill) -> str:
-    if one.problem is not None:
-        return translate(one.problem)
-    return one.skill.description if one.skill is not None else ""
-
-
-def described(one: FoundSkill) -> list[str]:
-    """Return the lines that tell of a skill, without its instructions."""
-    lines = [
-        f"{one_line(one.name, 64)} · {_state(one, (), ())} · {place_of(one)}",
-        one_line(str(one.folder), 300),
-    ]
-    if one.problem is not None:
-        return [*lines, one_line(translate(one.problem), 300)]
-    skill = one.skill
-    if skill is None:
-        return lines
-    facts = (
-        (_("Description"), skill.description),
-        (_("Needs"), skill.compatibility),
-        (_("Licence"), skill.license),
-        (_("Names tools"), ", ".join(skill.tools)),
-    )
-    lines += [f"{name}: {one_line(text, 1100)}" for name, text in facts if text]
-    names = [one_line(file.name, 200) for file in one.files]
-    shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
-    lines.append(plural("{count} file", "{count} files", len(names)) + ": " + shown)
-    return lines
-
-
-def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
-    """Yield, as unified diffs, everything of a shared skill that was not accepted yet."""
-    from kogniterm.text.file_text import unified_diff
-
-    finding = sources.finding(one)
-    changed = sources.accepted.changes(one.folder, one.files)
-    for file in one.files:
-        if file.name in changed:
-            yield changed[file.name]
-        elif file.name in finding.new and file.is_text:
-            yield unified_diff(file.name, "", file.text)
-
-
-def unseen(sources: SkillSources, one: FoundSkill) -> list[str]:
-    """Return the names of new or changed files that cannot be shown as text."""
-    finding = sources.finding(one)
-    return [
-        file.name
-        for file in one.files
-        if not file.is_text and file.name in (*finding.new, *finding.changed)
-    ]
-
-
-def refuse_acceptance(one: FoundSkill) -> None:
-    """Raise `UsageError` for a skill that is not accepted by itself."""
-    name = one.name
-    if one.where == "project":
-        raise UsageError("The skill {name} belongs to the folder; trust that: /trust", name=name)
-    if one.where == "user":
-        raise UsageError("Your own skill {name} needs no acceptance.", name=name)
-    if one.problem is not None:
-        raise UsageError("The skill {name}: {why}.", name=name, why=one.problem)
-    if one.state not in ("new", "changed"):
-        raise UsageError("The skill {name} is accepted already.", name=name)
-
-
 async def _trust(repl: Repl, one: FoundSkill) -> None:
+    from kogniterm.runtime.operations.skill_actions import (
+        accept_skill,
+        changes_to_accept,
+        describe_skill,
+    )
     from kogniterm.ui.screen.diffs import diff
 
     service = repl.session.extensions.skills
-    refuse_acceptance(one)
-    repl.display.write(_lines(described(one)))
-    for text in service.sources.finding(one).texts if one.state == "changed" else ():
-        repl.display.say(text)
+    changes = list(changes_to_accept(service.sources, one))
+    repl.display.write(_lines(describe_skill(one)))
     columns = repl.front.surface.size()[1]
-    for shown in to_accept(service.sources, one):
-        repl.display.write(diff(shown, limit=MOST_LINES, columns=columns))
-    for name in unseen(service.sources, one):
-        repl.display.say(Phrase("Not shown, no text: {path}", {"path": one_line(name, 200)}))
+    for change in changes:
+        if isinstance(change, Phrase):
+            repl.display.say(change)
+        else:
+            repl.display.write(diff(change, limit=MOST_LINES, columns=columns))
     answer = await repl.choose(
         _("Accept this skill as it is now?"),
         [
@@ -215,9 +113,8 @@ async def _trust(repl: Repl, one: FoundSkill) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    service.accept(one)
+    write_report(repl, accept_skill(service.accept, one))
     _offer(repl)
-    repl.display.say(Phrase("Skill {name} accepted.", {"name": one.name}))
 
 
 def _offer(repl: Repl) -> None:
@@ -227,7 +124,7 @@ def _offer(repl: Repl) -> None:
     repl.read_custom_commands()
 
 
-def _lines(lines: Iterable[str]) -> Text:
+def _lines(lines: Iterable[Shown]) -> Text:
     from rich.text import Text
 
-    return Text("\n".join(lines))
+    return Text("\n".join(one if isinstance(one, str) else translate(one) for one in lines))
