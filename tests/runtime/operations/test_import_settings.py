@@ -22,7 +22,6 @@ from kogniterm.runtime.extensions.foreign import source_files
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
-from kogniterm.runtime.extensions.servers.server_setup import add_server
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.inputs.custom_commands import commands_of_folder
 from kogniterm.runtime.operations.import_settings import (
@@ -33,6 +32,7 @@ from kogniterm.runtime.operations.import_settings import (
     project_target,
     user_target,
 )
+from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.ui.screen.import_preview import ImportPreview
 from tests.support.other_agents import BEARER, HOMES, PLAIN, SECRETS, TOKEN
