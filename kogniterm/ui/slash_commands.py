@@ -154,7 +154,7 @@ def prompt_commands(session: LiveSession) -> list[Command]:
 async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> None:
     """Send a prompt of a server, with the words of the line as its arguments."""
     from kogniterm.errors import ToolError
-    from kogniterm.runtime.extensions.servers.server_setup import prompt_arguments
+    from kogniterm.runtime.extensions.servers.mcp_servers import prompt_arguments
 
     servers = repl.session.extensions.servers
     listed = servers.find(server).record.listing.prompts

@@ -10,6 +10,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import read_regular
+from kogniterm.runtime.extensions.skills.skill_sources import find_skill
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.operations.stored_data import export_parts
@@ -276,7 +277,8 @@ async def test_what_is_stored_of_skills_is_forgotten(make_flow: MakeFlow, home: 
     flow = make_flow(USE)
     folder = install(home / ".agents" / "skills")
     session = flow.open()
-    session.extensions.skills.accept(session.extensions.skills.named("release-notes"))
+    skills = session.extensions.skills
+    skills.accept(find_skill(skills.found, "release-notes"))
     (folder / "references" / "style.md").unlink()
     stored = session.archive.paths.extensions.skill_data
     texts = [file.read_bytes() for file in stored.rglob("*") if file.is_file()]

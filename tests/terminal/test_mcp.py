@@ -45,8 +45,8 @@ def add(terminal: RealTerminal, *arguments: str) -> None:
     status, shown = terminal.run(f"kogniterm mcp add demo -- {words}")
     assert (status, "MCP server demo added" in shown) == (0, True), shown
     terminal.start("kogniterm mcp trust demo")
-    agree(terminal, "Start this server? [yes/no]")
-    agree(terminal, "Trust these tools? [yes/no]")
+    agree(terminal, "Start the MCP server demo? [yes/no]")
+    agree(terminal, "Trust the tools of demo? [yes/no]")
     terminal.until("MCP server demo is trusted")
     assert terminal.status() == 0
 
@@ -109,9 +109,9 @@ def test_the_file_server_of_npm_works_after_approval(
     status, shown = terminal.run(f"kogniterm mcp add files -- node {server} .")
     assert status == 0, shown
     terminal.start("kogniterm mcp trust files")
-    agree(terminal, "Start this server? [yes/no]")
+    agree(terminal, "Start the MCP server files? [yes/no]")
     terminal.until("list_allowed_directories")
-    agree(terminal, "Trust these tools? [yes/no]")
+    agree(terminal, "Trust the tools of files? [yes/no]")
     terminal.until("MCP server files is trusted")
     assert terminal.status() == 0
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, FILES)}")

@@ -85,7 +85,10 @@ LINES = {
         [("npx needs the network. Allow it? [yes/no] ", "yes\r")], shows="added to"
     ),
     "kogniterm mcp trust files": Typed(
-        [("Start this server? [yes/no]", "yes\r"), ("Trust these tools? [yes/no]", "yes\r")],
+        [
+            ("Start the MCP server files? [yes/no]", "yes\r"),
+            ("Trust the tools of files? [yes/no]", "yes\r"),
+        ],
         shows="MCP server files is trusted",
     ),
     "kogniterm mcp login linear": Typed(status=2, shows="no MCP server linear"),

@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
 from kogniterm.addons.acp.editor_questions import EditorQuestions
-from kogniterm.errors import ToolError, UnusableValueError
-from kogniterm.runtime.extensions.servers.server_setup import (
-    change_lines,
-    changes_of,
-    diff_lines,
-    launch_change,
-    launch_lines,
-    tell_of_server,
-)
+from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.runtime.operations.action import Shown
+from kogniterm.runtime.operations.mcp.mcp_actions import tell_of_server, trust_server
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
     from kogniterm.runtime.session import LiveSession
 
 log = logging.getLogger(__name__)
@@ -70,37 +63,23 @@ async def offer_trust(
     tell: Callable[[str], None],
 ) -> None:
     """Ask about each of these servers that the user has not trusted as it is now."""
+
+    async def agree(title: Phrase, lines: Sequence[Shown], _yes: Phrase) -> bool:
+        return await questions.agree(say(title), said(lines), Phrase("Allow"))
+
+    def said(lines: Iterable[Shown]) -> str:
+        return "\n".join(one if isinstance(one, str) else say(one) for one in lines)
+
     servers = session.extensions.servers
     for name in names:
         server = servers.servers.get(name)
         if server is None or server.config.origin != ORIGIN or server.usable:
             continue
         try:
-            if await _trusted(servers, server, questions, say):
-                tell_of_server(session.journal, name)
-                values = {"name": name, "count": len(server.tools)}
-                tell(
-                    say(Phrase("MCP server {name} is trusted; {count} tools can be used.", values))
-                )
-        except ToolError as error:
+            report = await trust_server(servers, server, agree)
+        except UsageError as error:
             tell(say(Phrase("MCP server {name}: {why}", {"name": name, "why": error})))
-
-
-async def _trusted(
-    servers: McpServers, server: Server, questions: EditorQuestions, say: Say
-) -> bool:
-    """Return whether the user lets the server start, and then trusts its tools."""
-    name = {"name": server.config.name}
-    lines = [say(line) for line in launch_lines(server.config)]
-    lines += diff_lines(launch_change(server))
-    start = say(Phrase("Start the MCP server {name}?", name))
-    if not await questions.agree(start, "\n".join(lines), Phrase("Start it")):
-        return False
-    listing = await servers.list_anew(server)
-    told = "\n".join(change_lines(server, changes_of(server, listing), say))
-    trust = say(Phrase("Trust the tools of {name}?", name))
-    if not await questions.agree(trust, told, Phrase("Trust them")):
-        await servers.stop(server)
-        return False
-    servers.trust(server, listing)
-    return True
+            continue
+        if report is not None:
+            tell_of_server(session.journal, name)
+            tell(said(report.lines))

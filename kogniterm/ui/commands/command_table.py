@@ -6,6 +6,7 @@ from kogniterm.types import MODE_NAMES, Phrase
 from kogniterm.ui.commands import (
     budget,
     cost,
+    extensions,
     general,
     memory,
     model,
@@ -16,7 +17,6 @@ from kogniterm.ui.commands import (
     tools,
     workspace,
 )
-from kogniterm.ui.commands.extensions import agents, hooks, mcp, skills
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen.screen_preferences import KEYS, THEMES, THOUGHTS
 from kogniterm.ui.slash_commands import Command
@@ -68,14 +68,16 @@ COMMANDS = (
             policy.secret, "[NAME|list]", policy.secret_choices),
     Command("tools", Phrase("list the tools with their effect and state, or explain one"),
             tools.tools, "[show NAME]", tools.tool_choices),
-    Command("mcp", Phrase("list the MCP servers; show, trust or restart one"), mcp.mcp,
-            f"[{'|'.join(mcp.ACTIONS)} NAME]", mcp.choices, while_running=False),
-    Command("skills", Phrase("list the skills; show, accept or switch one off"), skills.skills,
-            f"[{'|'.join(skills.ACTIONS)} NAME]", skills.choices, while_running=False),
+    Command("mcp", Phrase("list the MCP servers; show, trust or restart one"), extensions.mcp,
+            f"[{'|'.join(extensions.MCP_ACTIONS)} NAME]", extensions.mcp_choices,
+            while_running=False),
+    Command("skills", Phrase("list the skills; show, accept or switch one off"), extensions.skills,
+            f"[{'|'.join(extensions.SKILL_ACTIONS)} NAME]", extensions.skill_choices,
+            while_running=False),
     Command("agents", Phrase("list the sub-agents, or show one with its instructions"),
-            agents.agents, "[show NAME]", agents.choices),
+            extensions.agents, "[show NAME]", extensions.agent_choices),
     Command("hooks", Phrase("list the hooks, or switch yours off for this session"),
-            hooks.hooks, "[off EVENT|all]", hooks.choices),
+            extensions.hooks, "[off EVENT|all]", extensions.hook_choices),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[revoke]", ("revoke",), while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,

@@ -31,9 +31,9 @@ from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import agents_of_folder
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
-from kogniterm.runtime.extensions.servers.server_setup import add_server
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.inputs.custom_commands import commands_of_folder
+from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 from kogniterm.tools.mcp.server_config import parse_servers
 from tests.support.other_agents import BEARER, HOMES, PLAIN, SECRETS, TOKEN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.servers.server_setup import prompt_arguments
+from kogniterm.runtime.extensions.servers.mcp_servers import prompt_arguments
 from kogniterm.tools.mcp.server_values import ServerPrompt
 
 REVIEW = ServerPrompt("review", "Review a file", (("file", True), ("focus", False)))

@@ -19,7 +19,7 @@ from kogniterm.runtime.extensions.skills.skill_sources import (
     by_name,
     parse_skill,
 )
-from kogniterm.runtime.operations.skill_store import add_skill, own_skill, remove_skill
+from kogniterm.runtime.operations.skill_actions import add_skill, own_skill, remove_skill
 from kogniterm.runtime.trust.project_places import LARGEST_SKILL_FILE, MOST_SKILL_FILES, walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import agreed, confirm, paths_in_use, visible
-from kogniterm.errors import EXIT_DONE, ToolError, UsageError
-from kogniterm.runtime.operations.action import Action, Argument, Report
+from kogniterm.cli.verb_helpers import agreed, paths_in_use, text_of, visible
+from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
 
@@ -39,16 +40,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _list(call: CallOptions) -> Report:
-    from kogniterm.runtime.extensions.servers.server_setup import server_json
-    from kogniterm.ui.commands.extensions.mcp import server_rows
+    from kogniterm.runtime.operations.mcp.mcp_actions import list_servers
 
     async def read(servers: McpServers) -> Report:
-        found = list(servers.servers.values())
-        notes = [translate(one) for one in servers.problems]
-        if not found:
-            none = _("No MCP servers. Add one: kogniterm mcp add NAME -- COMMAND")
-            notes.append(none)
-        return Report([server_json(one) for one in found], rows=server_rows(found), notes=notes)
+        return list_servers(servers, paths_in_use().extensions.mcp_servers)
 
     return _with_servers(call, read)
 
@@ -58,7 +53,7 @@ def _with_servers(
     use: Callable[[McpServers], Awaitable[T]],
 ) -> T:
     """Return what `use` makes of the servers of the folder, which are ended then."""
-    from kogniterm.runtime.extensions.servers.server_setup import servers_of_folder
+    from kogniterm.runtime.operations.mcp.mcp_actions import servers_of_folder
 
     settings, paths = call.load_settings(), paths_in_use()
 
@@ -78,7 +73,7 @@ def _add(
     network: bool,
     project: bool,
 ) -> Report:
-    from kogniterm.runtime.extensions.servers.server_setup import add_server
+    from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 
     file = _file(call, of_project=project)
     entry: dict[str, Any]
@@ -89,10 +84,10 @@ def _add(
         if network or _may_download(command[0]):
             entry["network"] = True
     add_server(file, name, {k: v for k, v in entry.items() if v}, of_project=project)
-    lines = [_("MCP server {name} added to {file}.").format(name=name, file=file)]
+    lines = [Phrase("MCP server {name} added to {file}.", {"name": name, "file": file})]
     if project:
-        lines.append(_("Trust the folder to use it: kogniterm trust"))
-    lines.append(_("Trust it to use it: kogniterm mcp trust {name}").format(name=name))
+        lines.append(Phrase("Trust the folder to use it: kogniterm trust"))
+    lines.append(Phrase("Trust it to use it: kogniterm mcp trust {name}", {"name": name}))
     return Report({"server": name, "file": str(file)}, lines)
 
 
@@ -123,26 +118,26 @@ def _pairs(words: Sequence[str] | None, mark: str) -> dict[str, str]:
 
 
 def _remove(call: CallOptions, name: str, project: bool) -> Report:
-    from kogniterm.runtime.extensions.servers.server_setup import remove_server
+    from kogniterm.runtime.operations.mcp.mcp_actions import remove_server
 
     file = _file(call, of_project=project)
     remove_server(file, name, of_project=project)
-    line = _("MCP server {name} removed from {file}.").format(name=name, file=file)
-    return Report({"server": name, "file": str(file)}, [line])
+    told = Phrase("MCP server {name} removed from {file}.", {"name": name, "file": file})
+    return Report({"server": name, "file": str(file)}, [told])
 
 
 def _test(call: CallOptions, name: str) -> Report:
-    from kogniterm.runtime.extensions.servers.server_setup import launch_lines, tool_rows
+    from kogniterm.runtime.operations.mcp.mcp_actions import launch_lines, started, tool_rows
 
     async def test(servers: McpServers) -> Report:
         server = servers.find(name)
         for line in launch_lines(server.config):
             _write(translate(line))
-        listing = await _listed(servers, server)
+        listing = await started(_listed(servers, server))
         rows = tool_rows(server, listing.tools)
         data = {"server": name, "title": listing.title, "tools": [tool for tool, _about in rows]}
-        found = _("{name} answers; it has {count} tools.")
-        notes = [found.format(name=listing.title or name, count=len(rows))]
+        values = {"name": listing.title or name, "count": len(rows)}
+        notes = [Phrase("{name} answers; it has {count} tools.", values)]
         return Report(data, rows=rows, notes=notes)
 
     return _with_servers(call, test)
@@ -157,45 +152,29 @@ async def _listed(servers: McpServers, server: Server) -> Listing:
         if line != said:
             _write(f"  {line}")
             said = line
-    try:
-        return starting.result()
-    except ToolError as error:
-        raise UsageError("{why}", why=error) from error
+    return starting.result()
 
 
 def _trust(call: CallOptions, name: str, yes: bool) -> Report:
-    from kogniterm.runtime.extensions.servers.server_setup import (
-        change_lines,
-        changes_of,
-        launch_change,
-        launch_lines,
-    )
+    from kogniterm.runtime.operations.mcp.mcp_actions import trust_server
 
-    async def look(servers: McpServers) -> tuple[McpServers, Server]:
-        return servers, servers.find(name)
+    async def agree(title: Phrase, lines: Sequence[Shown], _yes: Phrase) -> bool:
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError("Trusting a server needs a terminal to ask at, or --yes.")
+        for line in lines:
+            _write(text_of(line))
+        return await _agreed(translate(title))
 
-    servers, server = _with_servers(call, look)
-    if not server.record.launches(server.config) and not yes:
-        lines = [translate(line) for line in launch_lines(server.config)]
-        lines += launch_change(server).splitlines()
-        _confirm(_("Start this server? [yes/no] "), lines)
+    async def trust(servers: McpServers) -> Report:
+        start = partial(_listed, servers)
+        report = await trust_server(servers, servers.find(name), agree, start=start, most=None)
+        if report is None:
+            raise UsageError("Nothing changed.")
+        return report
 
-    listing = _with_servers(call, lambda these: _listed(these, these.find(name)))
-    changes = changes_of(server, listing)
-    if not yes and (changes or not server.record.launches(server.config)):
-        _confirm(
-            _("Trust these tools? [yes/no] "), change_lines(server, changes, translate, most=None)
-        )
-    servers.trust(server, listing)
-    line = _("MCP server {name} is trusted; {count} tools can be used.")
-    names = [tool.name for tool in server.tools]
-    done = line.format(name=name, count=len(names))
-    return Report({"server": name, "tools": names}, [done])
-
-
-def _confirm(question: str, lines: Sequence[str]) -> None:
-    needs = Phrase("Trusting a server needs a terminal to ask at, or --yes.")
-    confirm(question, lines, without_terminal=needs, no=Phrase("Nothing changed."))
+    return _with_servers(call, trust)
 
 
 def _login(call: CallOptions, name: str) -> Report:
@@ -206,12 +185,13 @@ def _login(call: CallOptions, name: str) -> Report:
     paths = paths_in_use()
     config = remote_server(paths, current_folder(), name)
     done = asyncio.run(sign_in_to(paths, config, _TerminalFront()))
+    values = {"name": name}
     said = {
-        "signed in": _("Signed in to {name}."),
-        "already": _("You are already signed in to {name}."),
-        "not needed": _("{name} does not ask for a sign-in."),
+        "signed in": Phrase("Signed in to {name}.", values),
+        "already": Phrase("You are already signed in to {name}.", values),
+        "not needed": Phrase("{name} does not ask for a sign-in.", values),
     }
-    return Report({"server": name, "result": done}, [said[done].format(name=name)])
+    return Report({"server": name, "result": done}, [said[done]])
 
 
 def _logout(call: CallOptions, name: str) -> Report:
@@ -219,8 +199,10 @@ def _logout(call: CallOptions, name: str) -> Report:
 
     paths = paths_in_use()
     was = sign_out_of(paths, remote_server(paths, current_folder(), name))
-    line = _("Signed out of {name}.") if was else _("You were not signed in to {name}.")
-    return Report({"server": name, "signed_out": was}, [line.format(name=name)])
+    values = {"name": name}
+    out = Phrase("Signed out of {name}.", values)
+    told = out if was else Phrase("You were not signed in to {name}.", values)
+    return Report({"server": name, "signed_out": was}, [told])
 
 
 def _serve(call: CallOptions, folder: list[str] | None) -> Report:
@@ -257,9 +239,6 @@ class _TerminalFront:
     """Asks on the terminal. Lines are read by the loop, so that Ctrl-C ends the sign-in at once."""
 
     async def agree(self, request: SignInRequest) -> bool:
-        from kogniterm.ui.questions.question import means_yes
-        from kogniterm.ui.terminal.user_terminal import typed_before
-
         scopes = ", ".join(request.scopes) or _("the server's own choice")
         rows = (
             (_("Server:"), f"{request.server} ({request.server_host})"),
@@ -270,9 +249,7 @@ class _TerminalFront:
         width = max(len(name) for name, _value in rows)
         for name, value in rows:
             _write(f"{name:{width}} {value}")
-        await typed_before(sys.stdin.fileno())
-        _write(_("Open this address and sign in? [yes/no]") + " ", end="")
-        return means_yes(await _line())
+        return await _agreed(_("Open this address and sign in?"))
 
     async def visit(self, request: SignInRequest) -> None:
         if open_in_browser(request.address):
@@ -322,6 +299,16 @@ def open_in_browser(address: str) -> bool:
     return True
 
 
+async def _agreed(question: str) -> bool:
+    """Ask at the terminal; what was typed until now is no answer. Raises `UsageError`."""
+    from kogniterm.ui.questions.question import means_yes
+    from kogniterm.ui.terminal.user_terminal import typed_before
+
+    await typed_before(sys.stdin.fileno())
+    _write(f"{question} {_('[yes/no]')} ", end="")
+    return means_yes(await _line())
+
+
 async def _line() -> str:
     """Return the next line of standard input. Raises `UsageError` at its end."""
     loop, typed, keyboard = asyncio.get_running_loop(), bytearray(), sys.stdin.fileno()
@@ -338,7 +325,7 @@ async def _line() -> str:
         # A terminal gives lines, so that nothing behind the line is read.
         more = os.read(keyboard, 65536)
         if not more:
-            raise UsageError("Not signed in: the terminal was closed.")
+            raise UsageError("The terminal was closed; nothing changed.")
         typed += more
     return typed.decode("utf-8", "replace")
 

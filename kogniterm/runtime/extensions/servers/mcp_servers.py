@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -33,6 +33,7 @@ from kogniterm.tools.mcp.server_tools import McpTool, tool_name
 from kogniterm.tools.mcp.server_values import (
     Answers,
     Listing,
+    ServerPrompt,
     ServerQuestion,
     ServerTool,
 )
@@ -234,14 +235,7 @@ class McpServers:
         """Return the server called `name`. Raises `UsageError`."""
         if name in self.servers:
             return self.servers[name]
-        near = closest_word(name, sorted(self.servers))
-        if near:
-            raise UsageError(
-                "There is no MCP server {name}; did you mean {near}?", name=name, near=near
-            )
-        raise UsageError(
-            "There is no MCP server {name}; `kogniterm mcp list` lists them.", name=name
-        )
+        raise unknown_server(name, self.servers)
 
     # --- trust ----------------------------------------------------------------------------------
 
@@ -409,3 +403,29 @@ class McpServers:
     async def close(self) -> None:
         """End all servers."""
         await asyncio.gather(*(self.stop(one) for one in self.servers.values()))
+
+
+def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:
+    """Return the words of a line as a prompt's arguments: the last one takes the rest.
+
+    Raises `UsageError` where a required one is missing.
+    """
+    names = [name for name, _required in prompt.arguments]
+    words = line.split(maxsplit=max(0, len(names) - 1)) if names else []
+    given = dict(zip(names, words, strict=False))
+    missing = [name for name, required in prompt.arguments if required and name not in given]
+    if missing:
+        raise UsageError(
+            "The prompt {name} needs: {missing}", name=prompt.name, missing=", ".join(missing)
+        )
+    return given
+
+
+def unknown_server(name: str, names: Collection[str]) -> UsageError:
+    """Return that no server is called `name`, with the one that may be meant."""
+    near = closest_word(name, sorted(names))
+    if near:
+        return UsageError(
+            "There is no MCP server {name}; did you mean {near}?", name=name, near=near
+        )
+    return UsageError("There is no MCP server {name}; `kogniterm mcp list` lists them.", name=name)

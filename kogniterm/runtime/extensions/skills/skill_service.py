@@ -28,6 +28,7 @@ from kogniterm.runtime.extensions.skills.skill_sources import (
     Skill,
     SkillSources,
     by_name,
+    find_skill,
 )
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.trust.project_places import LARGEST_SKILL_FILE, SKILL_FILE, ProjectWalk
@@ -35,7 +36,6 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
 from kogniterm.text.shorten import one_line
-from kogniterm.text.spelling import closest_word
 from kogniterm.types import USE_SKILL, Phrase
 
 WINDOW_SHARE = 0.02
@@ -184,16 +184,6 @@ class SkillService:
 
     # --- the user's commands --------------------------------------------------------------------
 
-    def named(self, name: str) -> FoundSkill:
-        """Return the skill called `name` as it is now. Raises `UsageError`."""
-        found = by_name(self.look())
-        if name in found:
-            return found[name]
-        near = closest_word(name, found)
-        if near:
-            raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
-        raise UsageError("There is no skill {name}; /skills lists the skills.", name=name)
-
     def commands(self, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Return name and description of the skills that a slash command runs.
 
@@ -208,7 +198,7 @@ class SkillService:
 
     def run_by_user(self, name: str, arguments: str) -> str:
         """Return the input that runs a skill for the user. Raises `UsageError`."""
-        one, model = self.named(name), self.modes.model.info
+        one, model = find_skill(self.look(), name), self.modes.model.info
         if model.one_command:
             raise UsageError(
                 "Model {model} is too small to use skills. Choose another with /model.",

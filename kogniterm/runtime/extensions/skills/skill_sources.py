@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.errors import UnusableValueError
+from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.host.safe_files import resolved
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
@@ -36,6 +36,7 @@ from kogniterm.runtime.trust.project_places import (
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
 from kogniterm.storage.folders import read_file, write_private
 from kogniterm.text.shorten import one_line
+from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 
 LONGEST_NAME = 64
@@ -285,3 +286,18 @@ def by_name(skills: tuple[FoundSkill, ...]) -> Mapping[str, FoundSkill]:
     for one in skills:
         found.setdefault(one.name, one)
     return found
+
+
+def find_skill(skills: tuple[FoundSkill, ...], name: str) -> FoundSkill:
+    """Return the first skill called `name`. Raises `UsageError` with the name that was meant."""
+    found = by_name(skills)
+    if name in found:
+        return found[name]
+    near = closest_word(name, found)
+    if near:
+        raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
+    raise UsageError(
+        "There is no skill {name}; list the skills with /skills, or in a shell with: "
+        "kogniterm skills list",
+        name=name,
+    )

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
+from kogniterm.runtime.extensions.servers.mcp_servers import load_servers, unknown_server
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.settings import environment
-from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
 
@@ -30,16 +29,7 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
     if found is None:
         for problem in listed.problems:  # the server may be in what cannot be read
             raise UsageError("{problem}", problem=problem)
-        near = closest_word(name, tuple(servers))
-        if near:
-            raise UsageError(
-                "There is no MCP server {name}; did you mean {near}?", name=name, near=near
-            )
-        raise UsageError(
-            "There is no MCP server {name}; its entry belongs in {file}.",
-            name=name,
-            file=paths.extensions.mcp_servers,
-        )
+        raise unknown_server(name, servers)
     if found.local:
         raise UsageError(
             "The MCP server {name} is a program on this machine, which needs no sign-in.",

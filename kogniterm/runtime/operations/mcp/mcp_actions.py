@@ -1,25 +1,22 @@
-"""MCP servers for the user: what there are, adding and removing entries, trying and trusting one.
-
-`/mcp` and `kogniterm mcp` share this.
-"""
+"""MCP servers: what `kogniterm mcp`, /mcp and an editor's session do, and how they show it."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.messages import note
-from kogniterm.errors import UnusableValueError, UsageError, why
+from kogniterm.errors import ToolError, UnusableValueError, UsageError, why
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
-from kogniterm.runtime.questions.approval_facts import Say
+from kogniterm.runtime.operations.action import Report, Shown
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
@@ -29,13 +26,17 @@ from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
-from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerTool
+from kogniterm.tools.mcp.server_values import Listing, ServerTool
 from kogniterm.types import NodeUpdate, Phrase
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.settings import Settings
+
+
+MOST_LINES = 60
+"""Lines shown of all changes to a server's tools together."""
 
 
 @asynccontextmanager
@@ -58,6 +59,96 @@ async def servers_of_folder(
             yield servers
         finally:
             await servers.close()
+
+
+def list_servers(servers: McpServers, file: Path) -> Report:
+    """List the servers with their state; `file` is where the user's own would be."""
+    found = list(servers.servers.values())
+    none = Phrase(
+        "No MCP servers. Add one with `kogniterm mcp add NAME -- COMMAND`, or in {file}.",
+        {"file": file},
+    )
+    rows = [
+        (
+            server.config.name,
+            _state(server),
+            one_line(server.failure if server.state == "failed" else server.config.shown, 100),
+        )
+        for server in found
+    ]
+    notes = [*servers.problems, *([] if found else [none])]
+    return Report([server_json(one) for one in found], rows=rows, notes=notes)
+
+
+def _state(server: Server) -> Phrase:
+    state = {
+        "off": Phrase("off"),
+        "new": Phrase("not trusted"),
+        "changed": Phrase("changed"),
+        "ready": Phrase("starts when needed"),
+        "running": Phrase("running"),
+        "failed": Phrase("failed"),
+    }[server.state]
+    if not server.usable:
+        return state
+    return Phrase("{state} · {count} tools", {"state": state, "count": len(server.tools)})
+
+
+def show_server(server: Server) -> Report:
+    """Show how a server is started, and its tools."""
+    notes = [Phrase("{text}", {"text": server.failure})] if server.failure else []
+    if server.new_tools:
+        values = {"name": server.config.name, "tools": ", ".join(server.new_tools)}
+        new = Phrase("New since you trusted it (/mcp trust {name}): {tools}", values)
+        notes.append(new)
+    rows = tool_rows(server, server.tools)
+    return Report(server_json(server), launch_lines(server.config), rows, notes)
+
+
+Agree = Callable[[Phrase, Sequence[Shown], Phrase], Awaitable[bool]]
+"""Ask a question about some lines, with the words that agree; return whether the user does."""
+
+
+async def trust_server(
+    servers: McpServers,
+    server: Server,
+    agree: Agree,
+    *,
+    start: Callable[[Server], Awaitable[Listing]] | None = None,
+    most: int | None = MOST_LINES,
+) -> Report | None:
+    """Start a server and trust its tools, as far as the user agrees; None where they do not.
+
+    `most` lines of changed tools are shown. Raises `UsageError` for a server that does not start.
+    """
+    name = {"name": server.config.name}
+    known = server.record.launches(server.config)
+    if not known:
+        lines: list[Shown] = [*launch_lines(server.config), *_diff_lines(_launch_change(server))]
+        if not await agree(Phrase("Start the MCP server {name}?", name), lines, Phrase("start it")):
+            return None
+    listing = await started((start or servers.list_anew)(server))
+    changes = _changes_of(server, listing)
+    told = Phrase("MCP server {name} is trusted as it is.", name)
+    if changes or not known:
+        lines = _change_lines(server, changes, most)
+        title = Phrase("Trust the tools of {name}?", name)
+        if not await agree(title, lines, Phrase("trust them")):
+            await servers.stop(server)
+            return None
+        servers.trust(server, listing)
+        values = {**name, "count": len(server.tools)}
+        told = Phrase("MCP server {name} is trusted; {count} tools can be used.", values)
+    data = {"server": server.config.name, "tools": [tool.name for tool in server.tools]}
+    return Report(data, [told])
+
+
+async def started(listing: Awaitable[Listing]) -> Listing:
+    """Return what a server offers. Raises `UsageError` for one that does not start."""
+    try:
+        return await listing
+    except ToolError as error:
+        raise UsageError("{why}", why=error) from error
 
 
 # --- entries of mcp.json --------------------------------------------------------------------------
@@ -142,7 +233,7 @@ class ToolChange(NamedTuple):
     diff: str = ""
 
 
-def changes_of(server: Server, listing: Listing) -> list[ToolChange]:
+def _changes_of(server: Server, listing: Listing) -> list[ToolChange]:
     """Return the tools of a listing that are new or changed since the user trusted them."""
     known = server.record.trusted
     return [
@@ -156,7 +247,7 @@ def changes_of(server: Server, listing: Listing) -> list[ToolChange]:
     ]
 
 
-def launch_change(server: Server) -> str:
+def _launch_change(server: Server) -> str:
     """Return the diff of how a server is started, since the user trusted it; "" without one."""
     before, now = server.record.launch, server.config.launch
     if not before or before == now:
@@ -176,27 +267,21 @@ def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, st
     ]
 
 
-MOST_LINES = 60
-"""Lines shown of all changes to a server's tools together."""
-
-
-def change_lines(
-    server: Server, changes: Sequence[ToolChange], say: Say, *, most: int | None = MOST_LINES
-) -> list[str]:
+def _change_lines(server: Server, changes: Sequence[ToolChange], most: int | None) -> list[Shown]:
     """Return what is new or changed in the tools of a server, at most so many lines."""
     new = [change.tool for change in changes if not change.diff]
-    lines = [f"{name}: {about}" for name, about in tool_rows(server, new)]
+    lines: list[Shown] = [f"{name}: {about}" for name, about in tool_rows(server, new)]
     for change in changes:
-        lines += diff_lines(change.diff)
+        lines += _diff_lines(change.diff)
     more = len(lines) - (most or len(lines))
     if more > 0:
         values = {"count": more, "name": server.config.name}
         rest = Phrase("… and {count} more lines: kogniterm mcp trust {name}", values)
-        lines = [*lines[:most], say(rest)]
-    return lines or [say(Phrase("It has no tools."))]
+        lines = [*lines[:most], rest]
+    return lines or [Phrase("It has no tools.")]
 
 
-def diff_lines(diff: str) -> list[str]:
+def _diff_lines(diff: str) -> list[str]:
     """Return the lines of a diff, cut, without control characters."""
     return [cut(clean(line), 400) for line in diff.splitlines()]
 
@@ -215,22 +300,6 @@ def server_json(server: Server) -> dict[str, Any]:
         "tools": [tool.name for tool in server.tools],
         "failure": server.failure or None,
     }
-
-
-def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:
-    """Return the words of a line as a prompt's arguments: the last one takes the rest.
-
-    Raises `UsageError` where a required one is missing.
-    """
-    names = [name for name, _required in prompt.arguments]
-    words = line.split(maxsplit=max(0, len(names) - 1)) if names else []
-    given = dict(zip(names, words, strict=False))
-    missing = [name for name, required in prompt.arguments if required and name not in given]
-    if missing:
-        raise UsageError(
-            "The prompt {name} needs: {missing}", name=prompt.name, missing=", ".join(missing)
-        )
-    return given
 
 
 def tell_of_server(journal: TurnJournal, name: str) -> None:

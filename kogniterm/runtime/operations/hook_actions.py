@@ -1,33 +1,41 @@
-"""The hooks that a session in a folder would have, and a trial of them with a sample input."""
+"""Hooks: what `kogniterm hooks` and /hooks both show, and a trial of them with a sample input."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.hooks.hook_files import (
     EVENTS,
+    Hook,
     HookEvent,
     HookSet,
     project_hooks,
     user_hooks,
 )
 from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer
-from kogniterm.runtime.extensions.hooks.hook_service import HookService, Occasion
+from kogniterm.runtime.extensions.hooks.hook_service import (
+    HookService,
+    Occasion,
+    PastRun,
+)
 from kogniterm.runtime.extensions.hooks.hook_setup import (
     HookSurroundings,
     Transcripts,
     known_secrets,
 )
+from kogniterm.runtime.operations.action import Report, Shown
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.user_secrets import without_own
 from kogniterm.sessions.fold import SessionState
 from kogniterm.settings import Settings
 from kogniterm.text.redact import Redactor
+from kogniterm.text.shorten import one_line
+from kogniterm.types import Phrase
 
 _SUBJECTS: Mapping[HookEvent, str] = {
     "PreToolUse": "Bash",
@@ -38,6 +46,53 @@ _SUBJECTS: Mapping[HookEvent, str] = {
     "Notification": "permission_prompt",
 }
 """The subject of a sample where no other is wanted."""
+
+
+COMMAND_WIDTH = 28
+
+
+def list_hooks(
+    found: HookSet, file: Path, off: Collection[str] = (), ran: Sequence[PastRun] | None = None
+) -> Report:
+    """List hooks by event; a session adds which are `off`, and what each answered last."""
+    last = {(one.event, one.command, one.source): one for one in ran or ()}
+    rows: list[Sequence[Shown]] = []
+    for hook in sorted(found.hooks, key=lambda one: EVENTS.index(one.event)):
+        values = {"file": hook.source}
+        source = hook.source if hook.sandboxed else Phrase("{file} (no sandbox)", values)
+        row = [hook.event, hook.matcher or "*", one_line(hook.command, COMMAND_WIDTH), source]
+        if ran is not None:
+            past = last.get((hook.event, hook.command, hook.source))
+            told = _result(past.result, past.seconds) if past is not None else ""
+            row.append(Phrase("off") if hook.own and hook.event in off else told)
+        rows.append(row)
+    none = Phrase("No hooks. Yours are in {file}; see docs/hooks.md.", {"file": file})
+    notes = [*found.notices, *([] if rows else [none])]
+    return Report([_hook_json(hook) for hook in found.hooks], rows=rows, notes=notes)
+
+
+def _hook_json(hook: Hook) -> dict[str, object]:
+    return {
+        "event": hook.event,
+        "matcher": hook.matcher,
+        "command": hook.command,
+        "timeout": hook.timeout,
+        "source": hook.source,
+        "own": hook.own,
+        "sandbox": hook.sandboxed,
+    }
+
+
+def _result(result: str, seconds: float) -> Phrase:
+    word = {
+        "done": Phrase("done"),
+        "allow": Phrase("allowed"),
+        "ask": Phrase("asked"),
+        "deny": Phrase("refused"),
+        "failed": Phrase("failed"),
+        "stop": Phrase("stopped the turn"),
+    }.get(result, result)
+    return Phrase("{result}, {seconds:.2f} s", {"result": word, "seconds": seconds})
 
 
 def hooks_of_folder(settings: Settings, paths: Paths, folder: str) -> HookSet:
@@ -57,8 +112,8 @@ async def try_hooks(
     name: str,
     subject: str,
     given: Mapping[str, Any],
-) -> tuple[HookAnswer, ...]:
-    """Run the hooks of the event `name` for `subject`, and return what each answered.
+) -> Report:
+    """Run the hooks of the event `name` for `subject`, and show what each answered.
 
     `given` replaces fields of the sample tool's input. Raises `UsageError` for an unknown event.
     """
@@ -86,7 +141,40 @@ async def try_hooks(
         )
         occasion = Occasion(event, subject, _sample(event, subject, folder, given))
         hooks = service.all.matching(event, subject)
-        return await service.answers(hooks, occasion, lambda shown: None)
+        answers = await service.answers(hooks, occasion, lambda shown: None)
+    failed = any(answer.failure is not None for answer in answers)
+    return Report(
+        [_answer_json(answer) for answer in answers],
+        [line for answer in answers for line in _answer_lines(answer)],
+        notes=[] if answers else [Phrase("No hook runs at this event for this tool.")],
+        status=EXIT_NOT_DONE if failed else EXIT_DONE,
+    )
+
+
+def _answer_json(answer: HookAnswer) -> dict[str, object]:
+    return {
+        "hook": _hook_json(answer.hook),
+        "result": answer.result,
+        "seconds": round(answer.seconds, 3),
+        "exit_code": answer.exit_code,
+        "reason": answer.reason,
+        "failure": str(answer.failure) if answer.failure is not None else None,
+        "context": answer.context,
+        "message": answer.message,
+        "updated_input": dict(answer.updated),
+    }
+
+
+def _answer_lines(answer: HookAnswer) -> Iterator[Shown]:
+    """Yield what a hook answered, line by line."""
+    told = _result(answer.result, answer.seconds)
+    yield Phrase("{result}: {hook}", {"result": told, "hook": answer.hook.name})
+    if answer.failure is not None:
+        yield answer.failure
+    for text in (answer.reason, answer.stop or "", answer.message, answer.context):
+        yield from (f"  {line}" for line in text.splitlines())
+    for name, value in answer.updated.items():
+        yield f"  {name} = {one_line(str(value))}"
 
 
 def _sample(
