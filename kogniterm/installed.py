@@ -10,7 +10,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in `typing`, which would be the slowest import of a warm start
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
 _TABLE = "kogniterm.addons.table"
@@ -28,8 +28,16 @@ def rows(kind: str) -> tuple[Any, ...]:
     return found
 
 
-def parts(kind: str) -> Iterator[Callable[..., Any]]:
-    """Load the functions that the rows of a kind name as `module:function`."""
-    for row in rows(kind):
-        module, _colon, name = row.partition(":")
-        yield getattr(import_module(module), name)
+def parts(kind: str) -> Iterator[Any]:
+    """Load what the rows of a kind name as `module:name`: functions or classes."""
+    yield from map(_load, rows(kind))
+
+
+def of_verb(name: str) -> Iterator[Any]:
+    """Load the actions that add-ons bring for a verb of the core."""
+    return (_load(reference) for verb, reference in rows("ACTIONS") if verb == name)
+
+
+def _load(reference: str) -> Any:
+    module, _colon, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from kogniterm.errors import UsageError
+from kogniterm.installed import parts
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import (
     Category,
@@ -35,8 +36,7 @@ from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.project.project_profile import ProjectRepository
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.search.minilm import MiniLM
-from kogniterm.memory.search.searcher import Searcher
+from kogniterm.memory.search.searcher import Searcher, Vectors
 from kogniterm.memory.short_term import SessionRepository
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
@@ -59,7 +59,7 @@ class Memory:
         key: bytes | None,
         clock: Clock,
         redact: Callable[[str], str],
-        embedder: MiniLM | None = None,
+        vectors: Vectors | None = None,
         stores: Sequence[Forgettable] = (),
         paths: Sequence[Path] = (),
     ) -> None:
@@ -72,7 +72,7 @@ class Memory:
             self.repository, key if key is not None else self.repository.salt().encode()
         )
         self.updater = Updater(self.repository, self.tombstones, clock, redact)
-        self.searcher = Searcher(self.repository, clock, embedder)
+        self.searcher = Searcher(self.repository, clock, vectors)
         self.sessions = SessionRepository(sql, project, redact)
         self.projects = ProjectRepository(sql, project)
         self.preferences = UserPreferences(sql, project, clock, redact)
@@ -200,6 +200,11 @@ class Memory:
         self.sql.close()
 
 
+def vectors_installed() -> bool:
+    """Return whether facts can be searched by meaning; loads no package for it."""
+    return any(kind.installed() for kind in parts("VECTORS"))
+
+
 def open_memory(
     location: str | Path,
     *,
@@ -224,7 +229,9 @@ def open_memory(
     """
     if not user:
         raise UsageError("Memory requires a user; specify the argument user.")
-    embedder = MiniLM() if vectors else None
+    index: Vectors | None = next((kind() for kind in parts("VECTORS")), None) if vectors else None
+    if vectors and index is None:
+        raise UsageError("Search by meaning needs the add-on vectors.")
     key = None
     if not drivers.is_postgres(location):
         file = database_file(location)
@@ -244,7 +251,7 @@ def open_memory(
         key=key,
         clock=clock or SystemClock(),
         redact=redact,
-        embedder=embedder,
+        vectors=index,
         stores=stores,
         paths=paths,
     )

@@ -29,7 +29,7 @@ from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.project_profile import project_root
 from kogniterm.memory.project.project_scan import ProjectScanner
-from kogniterm.memory.search.minilm import vectors_installed
+from kogniterm.memory.user_memory import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples

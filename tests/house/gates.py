@@ -43,7 +43,7 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "warm"), ("",)),
+    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "vectors", "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -111,8 +111,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "dotenv": ("kogniterm.settings",),
     "snowballstemmer": ("kogniterm.text.language",),
     "selectolax": ("kogniterm.tools.page_reader",),
-    "mcp": ("kogniterm.tools.mcp",),
-    "mcp_types": ("kogniterm.tools.mcp",),
+    "mcp": ("kogniterm.tools.mcp", "kogniterm.addons.mcp_serve"),
+    "mcp_types": ("kogniterm.tools.mcp", "kogniterm.addons.mcp_serve"),
     "httpx2": ("kogniterm.models", "kogniterm.tools.mcp"),
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),

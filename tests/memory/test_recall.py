@@ -26,8 +26,8 @@ from kogniterm.memory.recall import (
     count_citations,
     recall,
 )
-from kogniterm.memory.search.minilm import vectors_installed
 from kogniterm.memory.short_term import Mention
+from kogniterm.memory.user_memory import vectors_installed
 from tests.memory.conftest import HandClock
 from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
 
@@ -291,7 +291,7 @@ LOADED = """
 import sys
 from kogniterm.memory import open_memory
 from kogniterm.memory.recall import preload, recall
-from kogniterm.memory.search.minilm import vectors_installed
+from kogniterm.memory.user_memory import vectors_installed
 
 with open_memory(
     sys.argv[1], user="ana", project="shop", vectors=vectors_installed()

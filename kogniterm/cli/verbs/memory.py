@@ -57,7 +57,7 @@ def _open(
 ) -> Memory:
     """Open the user's memory; with `others`, ready to forget."""
     from kogniterm.memory import open_memory
-    from kogniterm.memory.search.minilm import vectors_installed
+    from kogniterm.memory.user_memory import vectors_installed
     from kogniterm.text.redact import redact
 
     paths = paths_in_use()

@@ -356,7 +356,7 @@ def _installed(package: str) -> bool:
 
 def _optional_packages() -> Iterator[Finding]:
     from kogniterm.execution.hosts.ansible_hosts import ansible_installed
-    from kogniterm.memory.search.minilm import vectors_installed
+    from kogniterm.memory.user_memory import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
     known = [(one.distribution, one.package) for one in PROVIDERS]

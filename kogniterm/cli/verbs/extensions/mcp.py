@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import agreed, paths_in_use, text_of, visible
-from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.errors import UsageError
+from kogniterm.installed import of_verb
 from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -205,36 +206,6 @@ def _logout(call: CallOptions, name: str) -> Report:
     return Report({"server": name, "signed_out": was}, [told])
 
 
-def _serve(call: CallOptions, folder: list[str] | None) -> Report:
-    from kogniterm.cli.run import stop_on_signals
-    from kogniterm.host.safe_files import resolved
-    from kogniterm.runtime.build import open_session
-    from kogniterm.runtime.operations.mcp.mcp_serve import serve
-
-    if sys.stdin.isatty():
-        raise UsageError(
-            "kogniterm mcp serve is started by another agent, which speaks MCP on its standard "
-            "input; add it to that agent's MCP servers."
-        )
-    if call.resume is not None:
-        raise UsageError("kogniterm mcp serve opens a new session for each task.")
-    given = [call._replace(cwd=name) for name in folder] if folder else [call]
-    roots = [resolved(Path(one.folder())) for one in given]
-    settings = call.load_settings()
-    received: list[int] = []
-
-    async def until_stopped() -> None:
-        served = serve(settings, paths_in_use(), roots, translate, open_session)
-        serving = asyncio.ensure_future(served)
-        with stop_on_signals(serving, received):
-            await asyncio.wait({serving})
-        if not serving.cancelled():
-            serving.result()
-
-    asyncio.run(until_stopped())
-    return Report(printed=True, status=128 + received[0] if received else EXIT_DONE)
-
-
 class _TerminalFront:
     """Asks on the terminal. Lines are read by the loop, so that Ctrl-C ends the sign-in at once."""
 
@@ -361,8 +332,5 @@ ACTIONS = (
            ("kogniterm mcp login linear",)),
     Action("logout", "Delete the sign-in to an MCP server", _logout, (_SERVER, JSON),
            ("kogniterm mcp logout linear",)),
-    Action("serve", "Be an MCP server for another agent, on standard input and output", _serve, (
-        Argument("--folder", "Folders that tasks may work in, instead of the current one", "FOLDER",
-                 nargs="+"),),
-        ("kogniterm mcp serve --folder ~/project",), session_options=True),
+    *of_verb("mcp"),
 )  # fmt: skip

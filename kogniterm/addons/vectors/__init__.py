@@ -1,0 +1,1 @@
+"""Search of facts by meaning: a small model of English sentences, run in numpy."""
