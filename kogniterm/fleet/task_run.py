@@ -23,8 +23,8 @@ from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.host.holder import Holder
 from kogniterm.host.installation import own_command
 from kogniterm.host.processes import process_state
+from kogniterm.paths import SessionId
 from kogniterm.storage.folders import private_folder
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import QueuedTask, TaskEnd
 

@@ -18,8 +18,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
+from kogniterm.approval.analysis.arguments import (
+    Argument,
+    Rules,
+    parse_options,
+    rule_table,
+    rules_for,
+)
 from kogniterm.approval.analysis.paths_and_variables import (
     is_inside_repository,
     is_secret,

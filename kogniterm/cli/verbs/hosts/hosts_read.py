@@ -61,7 +61,7 @@ def _facts(call: CallOptions, output: str, **vaults: Any) -> int:
     if output == "json":
         write_json([_plain(one) for one in found])
     else:
-        from kogniterm.ui.screen.host_facts import fact_blocks
+        from kogniterm.ui.screen.host_lines import fact_blocks
 
         write_drawn(sys.stdout, fact_blocks(found, _symbol()))
     return EXIT_DONE if all(one.state == "answered" for one in found) else EXIT_NOT_DONE
