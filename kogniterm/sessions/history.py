@@ -53,6 +53,18 @@ class PastCompaction(NamedTuple):
     plan: Plan | None
 
 
+class PastRewind(NamedTuple):
+    """The return of the conversation to before a turn."""
+
+    turn: int
+
+
+class PastDamage(NamedTuple):
+    """A record that cannot be read."""
+
+    seq: int
+
+
 class PastEnd(NamedTuple):
     """The end of a turn."""
 
@@ -145,7 +157,7 @@ class PastAction:
         return "unknown" if self.intent is not None or self.damaged else ""
 
 
-Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastEnd"
+Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastRewind | PastDamage | PastEnd"
 
 
 @dataclass(slots=True)
@@ -153,16 +165,17 @@ class PastTurn:
     """An input with all that followed until the next one.
 
     `parts` are in the order in which they began; an action that is only proposed is none of them
-    yet. `ended` are the actions with an outcome, in its order. `model` is the session's at the
-    beginning, `models` are the calls by the model's name. `last` is the time of the last record,
-    and `away` the seconds before another process `resumed` the turn. With `rewound` the
-    conversation went back to before it.
+    yet. `content` is what the model got as the input. `ended` are the actions with an outcome, in
+    its order. `model` is the session's at the beginning, `models` are the calls by the model's
+    name. `last` is the time of the last record, and `away` the seconds before another process
+    `resumed` the turn. With `rewound` the conversation went back to before it.
     """
 
     number: int = 0
     seq: int = 0
     time: float = 0.0
     input: UserInput = field(default_factory=lambda: UserInput(""))
+    content: str | list[Any] = ""
     model: str = ""
     actions: dict[str, PastAction] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -237,8 +250,9 @@ class SessionHistory:
             self._read(record)
             self.seq, self.open_turn.last = record.seq, record.time
 
-    def lose(self, kind: str, request_id: str | None) -> None:
+    def lose(self, seq: int, kind: str, request_id: str | None) -> None:
         """Take a record into account of which only the stored kind and request are readable."""
+        self.open_turn.parts.append(PastDamage(seq))
         known = self._actions.get(request_id or "")
         if known is not None and kind in ("intent", "outcome"):
             known.damaged = True
@@ -252,8 +266,8 @@ class SessionHistory:
                 if turn.number and turn.end is None:
                     turn.resumed = True
                     turn.away += time - turn.last
-            case InputReceived(turn=number, input=given):
-                self.turns.append(PastTurn(number, seq, time, given, self._model))
+            case InputReceived(turn=number, input=given, message=message):
+                self.turns.append(PastTurn(number, seq, time, given, message.content, self._model))
             case NodeRan(update=update):
                 turn.parts.append(update)
                 turn.count(update.model or self._model, update.usage)
@@ -264,7 +278,8 @@ class SessionHistory:
             case Compacted(plan=plan, usage=usage):
                 turn.parts.append(PastCompaction(plan))
                 turn.count(self._model, usage)
-            case Rewound(to_seq=back):
+            case Rewound(turn=number, to_seq=back):
+                turn.parts.append(PastRewind(number))
                 for one in self.turns:
                     one.rewound = one.rewound or one.seq >= back
             case TurnEnded(stop=stop, exit_code=code, answer=answer):

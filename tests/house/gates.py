@@ -169,7 +169,17 @@ READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.c
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
 WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.cli.warm")
 """A warm start looks at the package's own files."""
-READS_RECORDS = ("kogniterm.sessions", "kogniterm.runtime.turn_journal")
+READS_RECORDS = (
+    "kogniterm.sessions.history",
+    "kogniterm.sessions.fold",  # the state to go on from
+    "kogniterm.sessions.recording",  # copies records, and compares those of two runs
+    "kogniterm.sessions.atif_export",
+    "kogniterm.sessions.session_search",
+    "kogniterm.sessions.chain_audit",
+    "kogniterm.sessions.journal",
+    "kogniterm.sessions.store",
+    "kogniterm.runtime.turn_journal",
+)
 """The journal of a turn is the one writer, which redacts each kind of record."""
 STARTS_PROGRAMS = (
     "kogniterm.host.helper_programs",

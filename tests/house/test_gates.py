@@ -65,6 +65,12 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     ),
     (
         gates.record_readers,
+        "sessions/x.py",
+        "from kogniterm.sessions.records import Outcome\n"
+        "def f(record):\n    return isinstance(record.body, Outcome)\n",
+    ),
+    (
+        gates.record_readers,
         "ui/x.py",
         "from kogniterm.sessions.records import Intent\n"
         "def f(record):\n    match record.body:\n        case Intent():\n            return 1\n",
