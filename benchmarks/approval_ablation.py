@@ -33,7 +33,7 @@ from typing import Any, cast
 
 from kogniterm.approval import Circumstances, classify, judge
 from kogniterm.approval.analysis import analyser
-from kogniterm.approval.analysis.command_options import rule_table
+from kogniterm.approval.analysis.arguments import rule_table
 from kogniterm.approval.programs import git, word_patterns
 from tests.approval.analysis import test_evaluation
 from tests.approval.corpus import WORKSPACE, commands, smuggled

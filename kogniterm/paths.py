@@ -3,16 +3,18 @@
 Three folders: configuration (what the user writes), data (what KogniTerm must not lose) and
 cache (what can be fetched again). Working them out looks neither at the disk nor at the
 environment; `named` asks for the homes that a `~` stands for, `private_folder` makes folders.
+A session and a queued task have a folder with the name of their ID.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, UsageError
 
 OVERRIDES = {
     "config": "KOGNITERM_CONFIG_DIR",
@@ -247,3 +249,31 @@ def _home(environ: Mapping[str, str]) -> Path:
             "KOGNITERM_DATA_DIR and KOGNITERM_CACHE_DIR."
         )
     return Path(home)
+
+
+LAST = "last"
+"""The reference that means the session used last."""
+_FORM = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_SHOWN = 80
+
+
+class SessionId(str):
+    """An ID that can be the name of a folder: no case, no dots, no separators.
+
+    Whatever makes a path of an ID takes this type. Making one raises `UsageError` for any other
+    text, as an imported file or a shared database may hold.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Return `text` as an ID."""
+        if text == LAST or not _FORM.fullmatch(text):
+            from kogniterm.text.shorten import one_line
+
+            raise UsageError(
+                "{value} cannot be the ID of a session. Use up to 64 lower-case letters, digits "
+                "and hyphens, not beginning or ending with a hyphen, and not the word last.",
+                value=one_line(text, _SHOWN),
+            )
+        return super().__new__(cls, text)

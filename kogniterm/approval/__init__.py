@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kogniterm.approval.analysis.analyser import classify, values_after
-    from kogniterm.approval.analysis.argument import ShellValues
+    from kogniterm.approval.analysis.arguments import ShellValues
     from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
     from kogniterm.approval.analysis.same_command import repeats, same_command
     from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
@@ -60,7 +60,7 @@ __all__ = [
 
 _NAMES = {
     "kogniterm.approval.analysis.analyser": ("classify", "values_after"),
-    "kogniterm.approval.analysis.argument": ("ShellValues",),
+    "kogniterm.approval.analysis.arguments": ("ShellValues",),
     "kogniterm.approval.analysis.footprint": ("Footprint", "disjoint", "footprint"),
     "kogniterm.approval.analysis.same_command": ("repeats", "same_command"),
     "kogniterm.approval.analysis.sandbox_failures": ("SandboxFailure", "sandbox_failure"),

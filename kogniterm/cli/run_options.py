@@ -93,7 +93,7 @@ class RunRequest(NamedTuple):
         """The ID that `--session` gives. Raises `UsageError`."""
         if self.session_id is None:
             return None
-        from kogniterm.text.session_ids import SessionId
+        from kogniterm.paths import SessionId
 
         if self.call.resume is not None:
             option = "--continue" if self.call.resume == "last" else "--resume"

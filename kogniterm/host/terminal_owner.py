@@ -12,7 +12,7 @@ import signal
 from collections.abc import Sequence
 
 
-class Job:
+class TerminalJob:
     """The job of this process: a plain start."""
 
     def open_terminal(self) -> int:
@@ -36,14 +36,14 @@ class Job:
         os.kill(0, signal.SIGTSTP)
 
 
-_current = [Job()]
+_current = [TerminalJob()]
 
 
-def user_job() -> Job:
+def user_job() -> TerminalJob:
     """Return the job that owns the user's terminal."""
     return _current[0]
 
 
-def set_user_job(job: Job) -> None:
+def set_user_job(job: TerminalJob) -> None:
     """Reach the terminal through this job from now on."""
     _current[:] = [job]

@@ -22,7 +22,7 @@ from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.search.stored_words import remove_gone_lessons
+from kogniterm.memory.search.word_index import remove_gone_lessons
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import Matcher, decode_bytes
@@ -123,7 +123,7 @@ class Forgetter:
         joined._stores = (*self._stores, *stores)
         return joined
 
-    def requested(self, text: str) -> ForgetRequest:
+    def read_request(self, text: str) -> ForgetRequest:
         """Return the request that the user means by `text`: ids (m7, l3), or words.
 
         Words are removed wherever they are found, also when no fact holds them. Raises `UsageError`
@@ -131,7 +131,7 @@ class Forgetter:
         """
         named = text.split()
         if len(named) > 1 and all(_LABEL.fullmatch(one) or _LESSON.fullmatch(one) for one in named):
-            requests = [self.requested(one) for one in dict.fromkeys(named)]
+            requests = [self.read_request(one) for one in dict.fromkeys(named)]
             return ForgetRequest(
                 tuple(fact for one in requests for fact in one.facts),
                 beside=tuple(kept for one in requests for kept in one.beside),

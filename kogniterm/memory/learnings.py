@@ -20,9 +20,8 @@ from kogniterm.errors import UsageError
 from kogniterm.memory.extraction.statements import is_order
 from kogniterm.memory.fact_records import LONGEST_TEXT, PLAN, Lesson, why_not_kept
 from kogniterm.memory.repository import FactRepository, Tombstones, make_words
-from kogniterm.memory.search import stored_words
-from kogniterm.memory.search.stored_words import StoredWords
-from kogniterm.memory.search.word_index import WordIndex
+from kogniterm.memory.search import word_index
+from kogniterm.memory.search.word_index import StoredWords, WordIndex
 from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.protocols import Clock
 from kogniterm.text.language import stems_of, tokens
@@ -210,12 +209,12 @@ class Learnings:
                 "LIMIT 1000000 OFFSET ?)",
                 (*self._bound, *self._bound, MOST_KEPT),
             )
-            stored_words.remove_gone_lessons(self._sql)
+            word_index.remove_gone_lessons(self._sql)
         return True
 
     def _index(self, lesson: Lesson) -> None:
-        entry = stored_words.lesson_entry(lesson.id, self._bound[1], lesson.task, _about(lesson))
-        stored_words.index(self._sql, entry.number, entry)
+        entry = word_index.lesson_entry(lesson.id, self._bound[1], lesson.task, _about(lesson))
+        word_index.index(self._sql, entry.number, entry)
 
     def get(self, identifier: str) -> Lesson:
         """Return the lesson `identifier` ("l3"). Raises `UsageError` if there is none."""
@@ -261,7 +260,7 @@ class Learnings:
         if not lessons:
             return []
         make_words(self._repository)
-        name = stored_words.lessons_of(self._bound[1])
+        name = word_index.lessons_of(self._bound[1])
         tasks = {number: lesson.task for number, lesson in lessons.items()}
         words = StoredWords(self._sql, (name, name), tasks)
         words.refresh()

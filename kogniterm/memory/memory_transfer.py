@@ -89,7 +89,7 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
                 raise _DryRunError
     except _DryRunError:
         return report
-    memory.searcher.noticed()
+    memory.searcher.count_fact()
     return report
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kogniterm.memory.fact_records import Fact, MemoryAuditEntry, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
-from kogniterm.memory.search import stored_words
+from kogniterm.memory.search import word_index
 from kogniterm.storage.database import Row, in_pieces
 from kogniterm.text.language import raw_words, stems_of
 
@@ -129,7 +129,7 @@ class FactRepository:
         )
         return [MemoryAuditEntry(*row) for row in rows]
 
-    def unannounced(self, how: str) -> list[Fact]:
+    def find_unannounced(self, how: str) -> list[Fact]:
         """Return the pending facts that the user was not told of in this way yet, oldest first."""
         return self._select(
             "status = 'pending' AND NOT EXISTS (SELECT 1 FROM memory_audit AS seen "
@@ -205,8 +205,8 @@ class FactRepository:
         return changed or fact
 
     def _index(self, fact: Fact) -> None:
-        entry = stored_words.fact_entry(fact) if fact.status == "active" else None
-        stored_words.index(self.sql, fact.id, entry)
+        entry = word_index.fact_entry(fact) if fact.status == "active" else None
+        word_index.index(self.sql, fact.id, entry)
 
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
         """Remove facts of this scope, with their vectors; returns the number removed."""
@@ -220,7 +220,7 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {SCOPE} AND id = ?", (*self._bound, fact_id)
                 )
-                stored_words.remove(self.sql, fact.id)
+                word_index.remove(self.sql, fact.id)
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
                 self.sql.record_facts([fact_id])
         return removed
@@ -339,29 +339,29 @@ def make_words(repository: FactRepository) -> None:
     For a file that cannot be written, it is in memory.
     """
     sql = repository.sql
-    if stored_words.is_made(sql):
+    if word_index.is_made(sql):
         return
     if sql.read_only:
         sql.make_index_in_memory()
-        stored_words.make(sql, _entries(sql))
+        word_index.make(sql, _entries(sql))
         return
     with sql.transaction():
         sql.tick()  # other writers of the user wait
-        if not stored_words.is_made(sql):
-            stored_words.make(sql, _entries(sql))
+        if not word_index.is_made(sql):
+            word_index.make(sql, _entries(sql))
 
 
-def _entries(sql: MemoryDatabase) -> Iterator[stored_words.WordEntry]:
+def _entries(sql: MemoryDatabase) -> Iterator[word_index.WordEntry]:
     for row in sql.execute(
         f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'", (sql.user,)
     ):
-        yield stored_words.fact_entry(_fact(row))
+        yield word_index.fact_entry(_fact(row))
     for row in sql.execute(
         "SELECT id, project_id, task, shape || ' ' || failed || ' ' || wording FROM outcomes "
         "WHERE user_id = ?",
         (sql.user,),
     ):
-        yield stored_words.lesson_entry(*row)
+        yield word_index.lesson_entry(*row)
 
 
 def digest(text: str) -> str:

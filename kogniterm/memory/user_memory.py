@@ -155,7 +155,7 @@ class Memory:
     ) -> StoredChange:
         relation: Relation | None = "same" if same_as is not None else None
         change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
-        self.searcher.noticed()
+        self.searcher.count_fact()
         return change
 
     def search(self, query: str, k: int = 10, *, relevant: bool = False) -> list[Recall]:

@@ -32,8 +32,12 @@ from kogniterm.models.catalog import (
     window_of,
 )
 from kogniterm.models.local.weights import CATALOGUE, state_of
-from kogniterm.models.providers.provider_model import checked_url, from_transport, host_of
-from kogniterm.settings import readable_proxies
+from kogniterm.models.providers.provider_model import (
+    checked_url,
+    from_transport,
+    host_of,
+    machine_network,
+)
 from kogniterm.types import Phrase
 
 LIST_SECONDS = 4.0
@@ -214,9 +218,11 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
 
     host = host_of(checked_url(url, title))
     try:
-        with readable_proxies():
-            client = httpx.Client(timeout=patience)
-        with client, client.stream("GET", url, headers=dict(headers)) as answer:
+        network = machine_network(httpx.HTTPTransport, httpx.create_ssl_context())
+        with (
+            httpx.Client(timeout=patience, **network) as client,
+            client.stream("GET", url, headers=dict(headers)) as answer,
+        ):
             if answer.status_code >= 300:
                 raise _refused(answer.status_code, title, host)
             # An answer that trickles, or does not end, is given up.

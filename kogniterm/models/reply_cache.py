@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.models.calling import ModelOptions, WrappedModel
+from kogniterm.paths import SessionId
 from kogniterm.protocols import Model
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import write_private
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     UNUSABLE,
     ModelEvent,

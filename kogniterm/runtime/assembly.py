@@ -33,7 +33,7 @@ from kogniterm.memory.user_memory import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples
-from kogniterm.paths import Paths
+from kogniterm.paths import Paths, SessionId
 from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
@@ -103,7 +103,6 @@ from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import Redactor, labels_in, redact, session_label
-from kogniterm.text.session_ids import SessionId
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import ApprovalMode, Phrase

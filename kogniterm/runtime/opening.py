@@ -36,7 +36,7 @@ URL_SETTINGS = {
 
 def open_user_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Phrase, ...]]:
     """Open the user's sessions, in SQLite or at `database_url`; return them with notices."""
-    from kogniterm.sessions.journal.journal import armed
+    from kogniterm.sessions.journal.journal import parse_fault
     from kogniterm.sessions.session_database import open_store
 
     shared = settings.database_url
@@ -47,7 +47,7 @@ def open_user_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tup
         folders=paths.of_sessions,
         heads=paths.data,
         spool=paths.spool,
-        fault=armed(settings.faults),
+        fault=parse_fault(settings.faults),
     )
     recovered = (recovery.text,) if recovery is not None else ()
     return store, (*recovered, *store.anchor.notices)

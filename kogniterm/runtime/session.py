@@ -16,6 +16,7 @@ from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.model_registry import no_such_effort
+from kogniterm.paths import SessionId
 from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, EventSink, Terminal
 from kogniterm.runtime.context import ContextService
@@ -35,7 +36,6 @@ from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
 from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     Answer,
     ApprovalMode,

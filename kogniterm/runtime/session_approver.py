@@ -20,13 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Asked(NamedTuple):
-    """An action that the user is asked about: as it would run, and `shown` without its secrets.
+    """An action that the user is asked about, as it would run.
 
     `offers` are the permissions that may be granted for the session, `lasting` for the project.
     """
 
     facts: ActionFacts
-    shown: ActionFacts
     cwd: str
     offers: Sequence[Offer]
     lasting: Sequence[Offer]
@@ -59,6 +58,12 @@ class SessionApprover(ABC):
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask whether a plan may start."""
 
+    def mask_facts(self, facts: ActionFacts) -> ActionFacts:
+        """Return the facts without secrets, as each front shows them."""
+        journal = self._session.journal
+        judged = journal.shown_judgement(facts.report, facts.verdict)
+        return ActionFacts(journal.shown(facts.request), *judged, facts.preview)
+
     def tell(self, text: Phrase) -> None:
         """Tell the user what became of a permission; by itself only the log has it."""
         log.info("%s", text)
@@ -71,12 +76,10 @@ class SessionApprover(ABC):
             session, cwd = self._session, self._session.executor.cwd
             # Looked up once: a question may be drawn several times a second while it waits.
             preview = session.undo.preview(request, report)
-            told = session.journal.shown_judgement(report, verdict)
             offers = session.policy.offers(request, report, cwd)
             answer = await self.ask_about(
                 Asked(
                     ActionFacts(request, report, verdict, preview),
-                    ActionFacts(session.journal.shown(request), *told, preview),
                     cwd,
                     offers,
                     [one for one in offers if session.policy.can_be_saved(report, one, cwd)],

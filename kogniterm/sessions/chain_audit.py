@@ -265,7 +265,7 @@ def trail(database: Database, session_id: str) -> list[ActionTrail]:
         try:
             history.read([stored.record()])
         except StorageCorruptError:
-            history.lose(stored.kind, stored.request_id)
+            history.lose(stored.seq, stored.kind, stored.request_id)
     turns = history.all_turns
     return [_entry(turn, action) for turn in turns for action in turn.actions.values()]
 

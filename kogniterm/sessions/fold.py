@@ -89,12 +89,12 @@ class Transcript(Sequence["BaseMessage"]):
         self._shared = list(messages)
         self._length = len(self._shared)
 
-    def extended(self, messages: Sequence[BaseMessage]) -> Transcript:
+    def extend_by(self, messages: Sequence[BaseMessage]) -> Transcript:
         """Return this transcript with `messages` after it; results go right behind their calls."""
         if not messages:
             return self
         if messages[0].type == "tool" and len(self) and self[-1].type == "human":
-            return Transcript(self[:-1]).extended(messages).extended(self[-1:])
+            return Transcript(self[:-1]).extend_by(messages).extend_by(self[-1:])
         longer = Transcript()
         longer._head = self._head
         current = len(self._shared) == self._length
@@ -335,7 +335,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 unasked=(),
                 plan_before=state.plan,
                 title=state.title or title_of(body.input.typed),
-                messages=state.messages.extended((body.message,)),
+                messages=state.messages.extend_by((body.message,)),
             )
         case NodeRan(update=update):
             others = state.others_usage
@@ -453,7 +453,7 @@ def _told(
         return replace(state, agents={**state.agents, agent: after})
     answered = {getattr(message, "tool_call_id", None) for message in messages}
     agents = {key: one for key, one in state.agents.items() if key not in answered}
-    return replace(state, messages=state.messages.extended(messages), agents=agents)
+    return replace(state, messages=state.messages.extend_by(messages), agents=agents)
 
 
 def _outcome(state: SessionState, body: Outcome) -> SessionState:

@@ -182,7 +182,7 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """Return `text` without the terms."""
-        return self._matcher.replaced(text, REPLACEMENT)
+        return self._matcher.replace_texts(text, REPLACEMENT)
 
     def holds(self, text: str) -> bool:
         """Return whether `text` holds one of the terms."""

@@ -1,17 +1,19 @@
 """The history of a session: its turns, and what was asked, done and answered in each.
 
 `SessionHistory` is the one reader of records for those who want to know what happened; `fold` tells
-from them how the session goes on.
+from them how the session goes on. A `Point` is one that the conversation can go back to: the moment
+before an input. Going back appends a record with the history of that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kogniterm.sessions.fold import Note, usage_of_note
+from kogniterm.sessions.fold import Note, fold, usage_of_note
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -40,11 +42,27 @@ from kogniterm.types import (
     Verdict,
 )
 
+if TYPE_CHECKING:
+    from kogniterm.sessions.journal.journal import Journal
+    from kogniterm.types import UserInput
+
 
 class PastCompaction(NamedTuple):
     """A compaction of the history, which kept `plan`."""
 
     plan: Plan | None
+
+
+class PastRewind(NamedTuple):
+    """The return of the conversation to before a turn."""
+
+    turn: int
+
+
+class PastDamage(NamedTuple):
+    """A record that cannot be read."""
+
+    seq: int
 
 
 class PastEnd(NamedTuple):
@@ -139,7 +157,7 @@ class PastAction:
         return "unknown" if self.intent is not None or self.damaged else ""
 
 
-Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastEnd"
+Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastRewind | PastDamage | PastEnd"
 
 
 @dataclass(slots=True)
@@ -147,16 +165,17 @@ class PastTurn:
     """An input with all that followed until the next one.
 
     `parts` are in the order in which they began; an action that is only proposed is none of them
-    yet. `ended` are the actions with an outcome, in its order. `model` is the session's at the
-    beginning, `models` are the calls by the model's name. `last` is the time of the last record,
-    and `away` the seconds before another process `resumed` the turn. With `rewound` the
-    conversation went back to before it.
+    yet. `content` is what the model got as the input. `ended` are the actions with an outcome, in
+    its order. `model` is the session's at the beginning, `models` are the calls by the model's
+    name. `last` is the time of the last record, and `away` the seconds before another process
+    `resumed` the turn. With `rewound` the conversation went back to before it.
     """
 
     number: int = 0
     seq: int = 0
     time: float = 0.0
     input: UserInput = field(default_factory=lambda: UserInput(""))
+    content: str | list[Any] = ""
     model: str = ""
     actions: dict[str, PastAction] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -231,8 +250,9 @@ class SessionHistory:
             self._read(record)
             self.seq, self.open_turn.last = record.seq, record.time
 
-    def lose(self, kind: str, request_id: str | None) -> None:
+    def lose(self, seq: int, kind: str, request_id: str | None) -> None:
         """Take a record into account of which only the stored kind and request are readable."""
+        self.open_turn.parts.append(PastDamage(seq))
         known = self._actions.get(request_id or "")
         if known is not None and kind in ("intent", "outcome"):
             known.damaged = True
@@ -246,8 +266,8 @@ class SessionHistory:
                 if turn.number and turn.end is None:
                     turn.resumed = True
                     turn.away += time - turn.last
-            case InputReceived(turn=number, input=given):
-                self.turns.append(PastTurn(number, seq, time, given, self._model))
+            case InputReceived(turn=number, input=given, message=message):
+                self.turns.append(PastTurn(number, seq, time, given, message.content, self._model))
             case NodeRan(update=update):
                 turn.parts.append(update)
                 turn.count(update.model or self._model, update.usage)
@@ -258,7 +278,8 @@ class SessionHistory:
             case Compacted(plan=plan, usage=usage):
                 turn.parts.append(PastCompaction(plan))
                 turn.count(self._model, usage)
-            case Rewound(to_seq=back):
+            case Rewound(turn=number, to_seq=back):
+                turn.parts.append(PastRewind(number))
                 for one in self.turns:
                     one.rewound = one.rewound or one.seq >= back
             case TurnEnded(stop=stop, exit_code=code, answer=answer):
@@ -320,3 +341,48 @@ def notes(records: Iterable[Record], *kinds: str) -> Iterator[PastNote]:
 def before_turns(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the records before the first input."""
     return takewhile(lambda record: not isinstance(record.body, InputReceived), records)
+
+
+@dataclass(slots=True)
+class Point:
+    """The moment before an input, and the actions that were started from there to the next point.
+
+    `time` is in seconds since the epoch.
+    """
+
+    turn: int
+    seq: int
+    time: float
+    input: UserInput
+    actions: list[PastAction] = field(default_factory=list)
+
+
+def points(records: Iterable[Record]) -> list[Point]:
+    """Return the points of the conversation, in order, from `records` of its journal.
+
+    An action of a turn that the conversation went behind belongs to the point before it: what it
+    did to the machine was not taken back with its words.
+    """
+    found: list[Point] = []
+    for turn in SessionHistory(records).turns:
+        if not turn.rewound:
+            found.append(Point(turn.number, turn.seq, turn.time, turn.input))
+        if found:
+            found[-1].actions += [one for one in turn.actions.values() if one.ran]
+    return found
+
+
+def point_at(found: Sequence[Point], moment: float) -> int:
+    """Return the index of the point that `moment` (seconds since the epoch) belongs to, or -1."""
+    return bisect_right([point.time for point in found], moment) - 1
+
+
+def step_back(journal: Journal, point: Point) -> Rewound:
+    """Return the record that takes the conversation back to `point`."""
+    state, seq = journal.state, point.seq
+    first = state.history_seq if state.history_seq < seq else 1
+    before = fold(takewhile(lambda record: record.seq < seq, journal.records(first)))
+    # With the same instructions, the next request begins with the bytes of earlier ones.
+    same = max(state.instructions, state.history_seq) < seq
+    instructions = state.fixed_instructions if same else state.instructions
+    return Rewound(point.turn, seq, tuple(before.messages), before.plan, instructions)

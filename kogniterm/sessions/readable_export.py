@@ -9,19 +9,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.history import PastAction, SessionHistory
-from kogniterm.sessions.journal.codec import readable_records, stored_records
-from kogniterm.sessions.records import (
-    Compacted,
-    Decided,
-    InputReceived,
-    Intent,
-    NodeRan,
-    Outcome,
-    RecordBody,
-    Rewound,
-    TurnEnded,
+from kogniterm.sessions.history import (
+    Part,
+    PastAction,
+    PastCompaction,
+    PastDamage,
+    PastEnd,
+    PastRewind,
+    SessionHistory,
 )
+from kogniterm.sessions.journal.codec import readable_records, stored_records
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -76,59 +73,51 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
         Phrase("Started: {time}", {"time": began}),
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
-    plan: Plan | None = None
-    rejected: set[str] = set()
+    history = SessionHistory()
     for stored in stored_records(store.database, info.id):
         try:
-            body = stored.record().body
-            if isinstance(body, Decided) and body.decision.kind == "reject":
-                rejected.add(body.request_id)
-            # The decision showed the command and the reason: the outcome only repeats them.
-            if not (isinstance(body, Outcome) and body.request_id in rejected):
-                yield from _part(body, say)
-            changed = _plan_of(body)
+            history.read([stored.record()])
+        except StorageCorruptError:
+            history.lose(stored.seq, stored.kind, stored.request_id)
+    plan: Plan | None = None
+    for turn in history.all_turns:
+        if turn is not history.before:
+            title = say(Phrase("Turn {number}", {"number": turn.number}))
+            yield f"## {title}\n\n{_quoted(turn.input.typed)}\n\n"
+            yield _fenced(turn.input.data) if turn.input.data else ""
+            yield from _images(turn.content, say)
+        for part in turn.parts:
+            yield from _part(part, say)
+            changed = part.plan if isinstance(part, NodeUpdate) else None
+            if isinstance(part, PastAction) and part.outcome is not None:
+                changed = part.outcome.plan
             if changed is not None:
                 yield from _plan(changed, plan, say)
                 plan = changed
-        except StorageCorruptError:
-            damaged = Phrase("Record {number} is damaged and was omitted.", {"number": stored.seq})
-            yield f"*{say(damaged)}*\n\n"
 
 
-def _part(body: RecordBody, say: Say) -> Iterator[str]:
-    match body:
-        case InputReceived(turn=turn, input=given, message=message):
-            title = say(Phrase("Turn {number}", {"number": turn}))
-            yield f"## {title}\n\n{_quoted(given.typed)}\n\n"
-            if given.data:
-                yield _fenced(given.data)
-            yield from _images(message.content, say)
-        case NodeRan(update=update):
-            if update.agent:
-                yield from _of_agent(update, say)
+def _part(part: Part, say: Say) -> Iterator[str]:
+    match part:
+        case NodeUpdate():
+            if part.agent:
+                yield from _of_agent(part, say)
                 return
-            for message in update.messages:
+            for message in part.messages:
                 text = content_of(message).strip()
                 if text:
                     yield text + "\n\n"
-        case Decided(decision=decision) if decision.kind != "approve":
-            reason = f": {_one_line(decision.reason)}" if decision.reason else ""
-            who = _DECIDERS.get(decision.by, decision.by)
-            told = _DECIDED[decision.kind].template
-            if decision.kind == "reject":
-                yield _fenced(decision.command)
-            yield f"*{say(Phrase(told, {'who': who, 'reason': reason}))}*\n\n"
-        case Intent(command=command):
-            yield _fenced(command, "sh")
-        case Outcome():
-            yield from _outcome(body, say)
-        case Compacted():
+        case PastAction():
+            yield from _action(part, say)
+        case PastCompaction():
             summarised = Phrase("Earlier messages were summarised for the model here.")
             yield f"*{say(summarised)}*\n\n"
-        case Rewound(turn=turn):
+        case PastRewind(turn=turn):
             back = Phrase("The conversation went back to before turn {turn} here.", {"turn": turn})
             yield f"*{say(back)}*\n\n"
-        case TurnEnded(stop=stop) if stop != "done":
+        case PastDamage(seq=number):
+            damaged = Phrase("Record {number} is damaged and was omitted.", {"number": number})
+            yield f"*{say(damaged)}*\n\n"
+        case PastEnd(stop=stop) if stop != "done":
             yield f"*{say(_STOPPED[stop])}*\n\n"
         case _:
             return
@@ -158,26 +147,29 @@ def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
             yield text + "\n\n"
 
 
-def _outcome(body: Outcome, say: Say) -> Iterator[str]:
-    if body.plan is not None and body.result is None:
+def _action(action: PastAction, say: Say) -> Iterator[str]:
+    decision, outcome = action.decision, action.outcome
+    if decision is not None and decision.kind != "approve":
+        reason = f": {_one_line(decision.reason)}" if decision.reason else ""
+        who = _DECIDERS.get(decision.by, decision.by)
+        if decision.kind == "reject":
+            yield _fenced(decision.command)
+        told = _DECIDED[decision.kind].template
+        yield f"*{say(Phrase(told, {'who': who, 'reason': reason}))}*\n\n"
+    if action.intent is not None:
+        yield _fenced(action.command, "sh")
+    # A rejection showed the command and the reason: the outcome only repeats them.
+    if outcome is None or (decision is not None and decision.kind == "reject"):
         return
-    result = body.result
-    text = result.text if result is not None else content_of(body.message)
+    result = outcome.result
+    if outcome.plan is not None and result is None:
+        return
+    text = result.text if result is not None else content_of(outcome.message)
     if text.strip():
         yield _fenced(text)
     code = result.exit_code if result is not None else None
     exited = "" if code is None else Phrase(", exit code {code}", {"code": code})
-    yield f"*{say(Phrase(_ENDED[body.status].template, {'code': exited}))}*\n\n"
-
-
-def _plan_of(body: RecordBody) -> Plan | None:
-    match body:
-        case NodeRan(update=update):
-            return update.plan
-        case Outcome(plan=plan):
-            return plan
-        case _:
-            return None
+    yield f"*{say(Phrase(_ENDED[outcome.status].template, {'code': exited}))}*\n\n"
 
 
 def _plan(plan: Plan, before: Plan | None, say: Say) -> Iterator[str]:

@@ -19,10 +19,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from kogniterm.errors import UsageError
+from kogniterm.paths import SessionId
 from kogniterm.sessions import session_search
 from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
+from kogniterm.sessions.journal.codec import (
+    StoredRecord,
+    chain_record,
+    insert,
+    new_row,
+    stored_records,
+)
 from kogniterm.sessions.journal.journal import load_state, refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_search import is_image, storable
@@ -37,7 +44,6 @@ from kogniterm.storage.archive_file import (
 )
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
@@ -192,7 +198,9 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     for row in rows[1:]:
         last = copied[-1]
         copied.append(
-            chained(row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id)
+            chain_record(
+                row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id
+            )
         )
     title = Note.TITLE.record(f"{info.title} (fork)")
     for body in (*_unknown_behind(state, rows), title):
@@ -307,7 +315,7 @@ def _rechained(
         except ValueError:
             continue
         payload = codec.dumps(redact_in(plain, redact, _KEPT))
-        new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
+        new = chain_record(row.kind, payload, seq, row.time, last, request_id=row.request_id)
         seq, last = new.seq, new.hash
         yield new
 

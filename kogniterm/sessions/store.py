@@ -13,6 +13,7 @@ from typing import Literal
 
 from kogniterm.errors import UsageError
 from kogniterm.host.holder import Holder, this_process
+from kogniterm.paths import LAST, SessionId
 from kogniterm.sessions import session_search
 from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState
@@ -25,7 +26,6 @@ from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
 from kogniterm.text.language import fold_case
-from kogniterm.text.session_ids import LAST, SessionId
 
 SHORT_ID = 8
 """Characters of an id that are shown, unless another session's begins with the same ones."""

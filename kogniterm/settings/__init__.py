@@ -11,10 +11,8 @@ prompt needs; `load` checks everything and imports pydantic-settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import SettingsError
@@ -29,8 +27,8 @@ __all__ = [
     "environment",
     "load",
     "names_in",
+    "proxies",
     "quick",
-    "readable_proxies",
 ]
 
 
@@ -39,22 +37,29 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-@contextmanager
-def readable_proxies() -> Iterator[None]:
-    """Let an HTTP client be made that knows no networks of IPv6 and no brackets in NO_PROXY."""
-    with _PROXIES:
-        found = {name: os.environ.get(name, "") for name in ("NO_PROXY", "no_proxy")}
-        before = {name: value for name, value in found.items() if value}
-        for name, value in before.items():
-            known = (one.strip(" []") for one in value.split(",") if "/" not in one or "." in one)
-            os.environ[name] = ",".join(known)
-        try:
-            yield
-        finally:
-            os.environ.update(before)
+def proxies() -> dict[str, str | None]:
+    """Return the proxy of each pattern of addresses as httpx names them, None for no proxy.
 
-
-_PROXIES = Lock()
+    Read here, as httpx fails for networks of IPv6 and for brackets in NO_PROXY.
+    """
+    # Of two cases of a name, the lower one counts.
+    given = {name.lower(): value for name, value in sorted(os.environ.items()) if value}
+    found: dict[str, str | None] = {}
+    for scheme in ("http", "https", "all"):
+        if url := given.get(f"{scheme}_proxy"):
+            found[f"{scheme}://"] = url if "://" in url else f"http://{url}"
+    for host in (one.strip(" []") for one in given.get("no_proxy", "").split(",")):
+        if host == "*":
+            return {}
+        if "://" in host:
+            found[host] = None
+        elif ":" in host and "/" not in host:
+            found[f"all://[{host}]"] = None
+        elif host and ":" not in host:
+            name = host.partition("/")[0]
+            exact = name.lower() == "localhost" or name.replace(".", "").isdigit()
+            found[f"all://{'' if exact else '*'}{host}"] = None
+    return found
 
 
 def load(

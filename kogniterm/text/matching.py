@@ -84,7 +84,7 @@ class Matcher:
         spans = self.spans(text)
         return spans if text.isascii() else list(_in_bytes(text, spans))
 
-    def replaced(self, text: str, replacement: str) -> str:
+    def replace_texts(self, text: str, replacement: str) -> str:
         """Return `text` with `replacement` in place of the texts."""
         parts, at = [], 0
         for start, end in self.spans(text):

@@ -127,7 +127,12 @@ def search_text(
             )
         try:
             async with asyncio.timeout(SECONDS):
-                found = await _search(folders.root, arguments, pattern, is_secret)
+                root, program, found = folders.root, find_program("rg"), None
+                if program is not None:
+                    found = await _ripgrep(program, root, arguments, is_secret)
+                if found is None:
+                    own = partial(_own_search, root, arguments, pattern, is_secret)
+                    found = await asyncio.to_thread(own)
                 shown = partial(_shown, found, arguments, pattern, folders, room())
                 return await asyncio.to_thread(shown)
         except TimeoutError:
@@ -334,16 +339,6 @@ def _listing(lines: Sequence[str], notes: Sequence[str], *, more: bool, room: in
     if more or len(kept) < len(lines):
         kept.append(f"[more than these {len(kept)} lines; narrow it down]")
     return "\n".join([*kept, *notes])
-
-
-async def _search(
-    root: Path, arguments: TextArguments, pattern: Pattern, is_secret: Callable[[str], bool]
-) -> _FoundLines:
-    program = find_program("rg")
-    found = program and await _ripgrep(program, root, arguments, is_secret)
-    if isinstance(found, _FoundLines):
-        return found
-    return await asyncio.to_thread(_own_search, root, arguments, pattern, is_secret)
 
 
 async def _ripgrep(

@@ -41,12 +41,12 @@ from kogniterm.tools.session_tools import (
     remember,
     use_skill,
 )
-from kogniterm.tools.web import web_fetch
-from kogniterm.tools.web_search import (
+from kogniterm.tools.web import (
     BraveSearch,
     OpenSearch,
     ProviderSearch,
     SearchSource,
+    web_fetch,
     web_search,
 )
 from kogniterm.types import Job

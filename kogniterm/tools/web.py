@@ -1,24 +1,36 @@
-"""`web_fetch`: the main content of a page as text, or parts of it, marked as untrusted."""
+"""The tools of the web, whose texts are marked as untrusted: `web_fetch` and `web_search`.
+
+`web_fetch` reads the main content of a page as text, or parts of it. `web_search` asks the first
+source there is: Brave, where the user has set a key; the search of the model's own provider;
+DuckDuckGo, which needs no key, and Wikipedia where DuckDuckGo gives no results.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Protocol
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from kogniterm import __version__
 from kogniterm.errors import ToolError
 from kogniterm.host.helper_programs import await_helper
 from kogniterm.host.programs import host_environment
+from kogniterm.protocols import WebSearcher
+from kogniterm.text.language import language_of
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
+from kogniterm.types import Observation, WebAnswer, WebSource
 
 MAX_CHARS = 20_000
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
@@ -150,3 +162,259 @@ def _charset(body: bytes, kind: str) -> str:
 
 
 _PYTHON_NAMES = {"macintosh": "mac_roman"}
+
+
+BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
+DUCKDUCKGO_URL = "https://html.duckduckgo.com/html/"
+WIKIPEDIA_URL = "https://{language}.wikipedia.org/w/api.php"
+MAX_ANSWER = 12_000
+MAX_SNIPPET = 500
+
+
+class SearchArguments(Arguments):
+    """A search of the web; `hosts` are set by the tool and are those that the user approved."""
+
+    query: str = Field(min_length=1, max_length=400)
+    count: SkipJsonSchema[int] = Field(default=5, ge=1, le=20)
+    purpose: SkipJsonSchema[str] = ""
+    hosts: SkipJsonSchema[tuple[str, ...]] = ()
+
+
+class SearchSource(Protocol):
+    """A service that is asked for pages."""
+
+    def hosts(self, query: str) -> tuple[str, ...]:
+        """Return the hosts that a search may contact; none where the source cannot be used."""
+
+    async def search(self, query: str, count: int) -> WebAnswer:
+        """Return the results. Raises `ToolError`."""
+
+
+def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
+    """Return the tool that asks the first of `sources` that can be used."""
+
+    def settle(arguments: SearchArguments) -> SearchArguments:
+        hosts = (source.hosts(arguments.query) for source in sources)
+        return arguments.model_copy(update={"hosts": next(filter(None, hosts), ())})
+
+    async def run(arguments: SearchArguments) -> Observation:
+        approved = arguments.hosts or settle(arguments).hosts
+        for source in sources:
+            if approved and source.hosts(arguments.query) == approved:
+                found = await source.search(arguments.query, arguments.count)
+                text = untrusted("web search", _result_text(found, arguments.count))
+                return Observation(text, usage=found.usage)
+        raise ToolError("The search service changed after the approval; call web_search again.")
+
+    return SchemaTool(
+        "web_search",
+        SearchArguments,
+        run,
+        effect="network",
+        settle=settle,
+        describe=lambda arguments: (f"search the web: {arguments.query}", arguments.purpose),
+        hosts=lambda arguments: arguments.hosts,
+    )
+
+
+def _result_text(found: WebAnswer, count: int) -> str:
+    """Return the results as text for the model, without those that have no page address."""
+    pages = [one for one in found.sources if one.url.startswith(("https://", "http://"))]
+    entries = [
+        "\n".join(
+            filter(
+                None,
+                (
+                    f"{number}. {one_line(clean(page.title), 200)}",
+                    one_line(clean(page.url), 1_000),
+                    one_line(clean(page.text), MAX_SNIPPET),
+                ),
+            )
+        )
+        for number, page in enumerate(pages[:count], 1)
+    ]
+    answer = clean(found.text).strip()[:MAX_ANSWER]
+    return "\n\n".join(filter(None, (answer, *entries))) or "no results"
+
+
+class BraveSearch:
+    """Brave's search service, for which the user has a key."""
+
+    def __init__(self, client: NetClient, key: str, url: str = BRAVE_URL) -> None:
+        self._client, self._key, self._url = client, key, url
+
+    def hosts(self, query: str) -> tuple[str, ...]:
+        return _hosts(self._url)
+
+    async def search(self, query: str, count: int) -> WebAnswer:
+        address = f"{self._url}?{urlencode({'q': query, 'count': count})}"
+        headers = {"X-Subscription-Token": self._key, "Accept": "application/json"}
+        page = await self._client.get(address, headers)
+        if page.status in (401, 403):
+            raise ToolError(
+                "The search service rejected the key; ask the user to set a valid brave_api_key."
+            )
+        _raise_for(page)
+        return WebAnswer(sources=_from_json(page, "web.results", _brave_source))
+
+
+class ProviderSearch:
+    """The search of the model's provider."""
+
+    def __init__(self, searcher: WebSearcher) -> None:
+        self._searcher = searcher
+
+    def hosts(self, query: str) -> tuple[str, ...]:
+        return (self._searcher.host,) if self._searcher.host else ()
+
+    async def search(self, query: str, count: int) -> WebAnswer:
+        return await self._searcher.search(query)
+
+
+class OpenSearch:
+    """DuckDuckGo's page for browsers without scripts, and Wikipedia where it gives no results."""
+
+    def __init__(
+        self, client: NetClient, url: str = DUCKDUCKGO_URL, wikipedia: str = WIKIPEDIA_URL
+    ) -> None:
+        self._client, self._url, self._wikipedia = client, url, wikipedia
+
+    def hosts(self, query: str) -> tuple[str, ...]:
+        return (*_hosts(self._url), *_hosts(self._encyclopedia(query)))
+
+    async def search(self, query: str, count: int) -> WebAnswer:
+        try:
+            agent = f"Mozilla/5.0 (compatible; KogniTerm/{__version__})"
+            address = f"{self._url}?{urlencode({'q': query})}"
+            page = await self._client.get(address, {"Accept": "text/html", "User-Agent": agent})
+            _raise_for(page)
+            reader = _ResultPage()
+            reader.feed(decode_page(page))
+            reader.close()
+            if not reader.found and not reader.is_empty:
+                raise ToolError("{host} sent a page without results.", host=_hosts(page.url)[0])
+            return WebAnswer(sources=tuple(WebSource(*one) for one in reader.found))
+        except ToolError as error:
+            first = error
+        try:
+            found = await self._articles(query, count)
+        except ToolError as second:
+            raise ToolError(
+                "No search service responded ({first} {second}) Use web_fetch with an address you "
+                "know, or ask the user to set brave_api_key.",
+                first=first.text,
+                second=second.text,
+            ) from second
+        return WebAnswer(f"[Only Wikipedia was searched. {first}]", found)
+
+    def _encyclopedia(self, query: str) -> str:
+        return self._wikipedia.format(language=language_of(query))
+
+    async def _articles(self, query: str, count: int) -> tuple[WebSource, ...]:
+        address = self._encyclopedia(query)
+        wanted = {"action": "query", "list": "search", "format": "json", "srlimit": count}
+        page = await self._client.get(f"{address}?{urlencode({**wanted, 'srsearch': query})}")
+        _raise_for(page)
+        start = address.removesuffix("/w/api.php")
+
+        def source(item: Mapping[str, Any]) -> WebSource:
+            title = str(item["title"])
+            where = f"{start}/wiki/{quote(title.replace(' ', '_'))}"
+            return WebSource(title, where, _plain(str(item.get("snippet", ""))))
+
+        return _from_json(page, "query.search", source)
+
+
+def _brave_source(item: Mapping[str, Any]) -> WebSource:
+    return WebSource(
+        str(item["title"]), str(item["url"]), _plain(str(item.get("description") or ""))
+    )
+
+
+def _from_json(
+    page: WebPage, path: str, source: Callable[[Mapping[str, Any]], WebSource]
+) -> tuple[WebSource, ...]:
+    """Return the results below `path` of a JSON page. Raises `ToolError` for another page."""
+    try:
+        found = json.loads(page.body)
+        for name in path.split("."):
+            found = found.get(name, {})
+        return tuple(source(item) for item in found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ToolError(
+            "{host} sent results that cannot be read.", host=_hosts(page.url)[0]
+        ) from error
+
+
+def _raise_for(page: WebPage) -> None:
+    values = {"host": _hosts(page.url)[0], "status": page.status}
+    if page.status == 429:
+        raise ToolError("The rate limit of {host} is reached; try again later.", **values)
+    if page.status != 200:
+        raise ToolError("{host} returned status {status}.", **values)
+
+
+def _hosts(url: str) -> tuple[str, ...]:
+    return (urlsplit(url).netloc,)
+
+
+def _plain(html: str) -> str:
+    return unescape(re.sub(r"<[^<>]*>", "", html))
+
+
+class _ResultPage(HTMLParser):
+    """Gathers (title, address, excerpt) of DuckDuckGo's results; advertisements are left out."""
+
+    TITLE, EXCERPT, NOTHING = "result__a", "result__snippet", "no-results"
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.is_empty = False
+        self.found: list[tuple[str, str, str]] = []
+        self._into = ""
+        self._tag = ""
+        self._depth = 0
+        self._open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        kinds = given.get("class", "").split()
+        self.is_empty |= self.NOTHING in kinds
+        if self._into:
+            self._depth += tag == self._tag
+        elif self.TITLE in kinds:
+            address = _target(given.get("href", ""))
+            self._into, self._tag = (self.TITLE if address else ""), tag
+            if address:
+                self.found.append(("", address, ""))
+            self._open = bool(address)
+        elif self.EXCERPT in kinds and self.found and self._open:
+            self._into, self._tag = self.EXCERPT, tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._into and tag == self._tag:
+            self._depth -= 1
+            if self._depth < 0:
+                self._into, self._depth = "", 0
+
+    def handle_data(self, data: str) -> None:
+        if self._into:
+            title, address, excerpt = self.found[-1]
+            if self._into == self.TITLE:
+                title += data
+            else:
+                excerpt += data
+            self.found[-1] = (title, address, excerpt)
+
+
+def _target(link: str) -> str:
+    """Return the page that a result's link leads to; "" for an advertisement."""
+    try:
+        parts = urlsplit(link)
+        if parts.path == "/l/":
+            link = parse_qs(parts.query).get("uddg", [""])[0]
+            parts = urlsplit(link)
+    except ValueError:
+        return ""
+    own = (parts.hostname or "duckduckgo.com").endswith("duckduckgo.com")
+    return "" if own and parts.path in ("/y.js", "") else link

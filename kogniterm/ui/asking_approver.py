@@ -15,24 +15,7 @@ from kogniterm.ui.questions.question import Asker, Question
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.ui.display import Display
-
-
-def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
-    """Return the subject with its secrets replaced; None where it has none to be shown."""
-    request = subject.request
-    shown = replace(journal.shown(request), digest=request.digest)
-    if shown == replace(request, arguments=dict(request.arguments)):
-        return None
-    report, verdict = journal.shown_judgement(subject.report, subject.verdict)
-    return replace(
-        subject,
-        request=shown,
-        report=report,
-        verdict=verdict,
-        original=None if subject.original is None else journal.redact_command(subject.original),
-    )
 
 
 def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> None:
@@ -80,7 +63,7 @@ class AskingApprover(SessionApprover):
             original=self._edited.pop(request.id, None),
             with_purpose=explain is not False,
         )
-        masked = _masked(subject, session.journal)
+        masked = self._masked(subject)
         question = ApprovalQuestion(subject, masked, explained=explain is True)
         answer = await self._asker.ask(question)
         if answer.reads:
@@ -102,8 +85,18 @@ class AskingApprover(SessionApprover):
         judged = self._session.services.gate.judge_again(subject.request, subject.verdict)
         subject = replace(subject, report=judged.report, verdict=judged.verdict)
         page = question.page if question.page in ("reason", "edit") else "choose"
-        masked = _masked(subject, self._session.journal)
+        masked = self._masked(subject)
         return replace(question, subject=subject, masked=masked, page=page, note="")
+
+    def _masked(self, subject: Subject) -> Subject | None:
+        """Return the subject with its secrets replaced; None where it has none to be shown."""
+        facts, journal = self.mask_facts(subject.facts), self._session.journal
+        request = replace(facts.request, digest=subject.request.digest)
+        if request == replace(subject.request, arguments=dict(subject.request.arguments)):
+            return None
+        original = None if subject.original is None else journal.redact_command(subject.original)
+        shown = replace(subject, request=request, report=facts.report, verdict=facts.verdict)
+        return replace(shown, original=original)
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""

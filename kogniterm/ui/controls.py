@@ -58,7 +58,7 @@ class Controls:
         """Return whether a line is a slash command whose name is written in full."""
         return self.repl.registry.knows(split_line(line)[0])
 
-    def queued(self) -> Sequence[str]:
+    def list_queued(self) -> Sequence[str]:
         """Return what waits for its turn."""
         return self._turns.waiting
 

@@ -172,7 +172,7 @@ class Guide:
         await self._repl.front.type_keys(text, every=pace.key if pace else 0.0, enter=enter)
 
     async def _undo(self) -> None:
-        await self._repl.turns.drained()
+        await self._repl.turns.wait_until_idle()
         await asyncio.sleep(self._seconds)
         await self._type(UNDO, enter=True)
 

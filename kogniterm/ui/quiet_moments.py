@@ -18,7 +18,7 @@ from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document, Option, Step
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Option, QuestionText, Step
 from kogniterm.ui.turns import Turns
 from kogniterm.ui.words.key_table import ANSWER_WORDS
 
@@ -44,7 +44,7 @@ class PendingFactQuestion(ChoiceQuestion[PendingAnswer]):
     label: str
     fact: str
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the same lines as at the prompt."""
         return self.document(painter, columns, len(self.body) * columns)
 

@@ -262,13 +262,13 @@ class Repl:
             guide.begin(self)
         if self.display.screen is not None:
             begun = session.extensions.hooks.begin(self.display.screen, resumed=bool(state.turn))
-            self.spawn(self.guarded(begun))
+            self.spawn(self.guard(begun))
         self.turns.begin()
         self.front.surface.refresh()
         if guide is None:
             if session.memory is not None:
                 session.memory.read("start")
-            self.spawn(self.guarded(self._use_quiet_moment()))
+            self.spawn(self.guard(self._use_quiet_moment()))
 
     # --- the session and its turns --------------------------------------------------------------
 
@@ -338,12 +338,12 @@ class Repl:
         self._drafts.keep()
         if work.text and not work.echoed:
             self.front.echo(work.text)
-        await self.guarded(self._run(work))
+        await self.guard(self._run(work))
         if screen is not None:
             screen.settle()
         self.front.say_below("")
         if self.wiring.guide is None:
-            self.spawn(self.guarded(self._use_quiet_moment()))
+            self.spawn(self.guard(self._use_quiet_moment()))
 
     async def _run(self, work: Work) -> None:
         from kogniterm.ui.questions.model_question import ask_user
@@ -394,7 +394,7 @@ class Repl:
         if notice is not None:
             self.display.say(notice)
 
-    async def guarded(self, work: Awaitable[None]) -> None:
+    async def guard(self, work: Awaitable[None]) -> None:
         """Await `work`; an error is shown to the user, an unexpected one is logged too."""
         try:
             await work
@@ -409,7 +409,7 @@ class Repl:
     async def run_command(self, line: str) -> None:
         """Run a line that is a slash command; errors are shown."""
         self.front.echo(line)
-        await self.guarded(self._run_command(line))
+        await self.guard(self._run_command(line))
         self.front.surface.refresh()
 
     async def _run_command(self, line: str) -> None:
@@ -479,7 +479,7 @@ class Repl:
         others = self._tasks - {asyncio.current_task()}
         if others:
             await asyncio.wait(others)
-        await self.turns.drained()
+        await self.turns.wait_until_idle()
         await self._quit(0)
 
     async def _quit(self, status: int) -> None:

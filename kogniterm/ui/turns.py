@@ -169,7 +169,7 @@ class Turns:
             await asyncio.wait([self._task])
             await asyncio.sleep(0)
 
-    async def drained(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the queue is empty and nothing runs."""
         while self._task is not None or (self._open and self.queue):
             await self.settle()

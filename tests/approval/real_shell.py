@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from kogniterm.approval import ShellValues, classify, values_after
-from kogniterm.approval.analysis.command_options import READING, Rules, rule_table
+from kogniterm.approval.analysis.arguments import READING, Rules, rule_table
 from kogniterm.execution.process.confined_program import run_confined
 from kogniterm.execution.sandbox.confinement import Sandbox
 from tests.approval.corpus import WORKSPACE

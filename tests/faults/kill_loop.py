@@ -24,7 +24,7 @@ from langchain_core.messages import ToolMessage
 
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import stored_records
-from kogniterm.sessions.journal.journal import SessionJournal, armed
+from kogniterm.sessions.journal.journal import SessionJournal, parse_fault
 from kogniterm.sessions.records import Intent, Outcome, RecordBody, TurnEnded
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
@@ -98,7 +98,7 @@ def one_round(location: str, ran: Path, chance: random.Random, fault: str = "") 
     child = os.fork()
     if child == 0:
         os.close(reading)
-        store, _ = open_store(location, user="ana", version="1.0", fault=armed(spec))
+        store, _ = open_store(location, user="ana", version="1.0", fault=parse_fault(spec))
         Worker(store, ran, writing).work()
         os._exit(0)
     os.close(writing)

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from kogniterm.runtime.session import LiveSession
-from kogniterm.sessions.journal.codec import GENESIS, chained, stored_records
+from kogniterm.sessions.journal.codec import GENESIS, chain_record, stored_records
 from tests.flows.conftest import MakeFlow
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -19,7 +19,9 @@ def write_as_before(session: LiveSession) -> None:
     database, last = session.archive.store.database, GENESIS
     for row in list(stored_records(database, session.id)):
         payload = row.payload.replace("ask_user", "ask_person")
-        old = chained(row.kind, payload, row.seq - 1, row.time, last, request_id=row.request_id)
+        old = chain_record(
+            row.kind, payload, row.seq - 1, row.time, last, request_id=row.request_id
+        )
         database.execute(
             "UPDATE records SET payload = ?, salt = ?, previous = ?, hash = ? "
             "WHERE session_id = ? AND seq = ?",

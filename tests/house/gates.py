@@ -163,11 +163,23 @@ LIGHT_ROOTS = (
 
 READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.addons.warm")
 """A warm start hands the whole environment over before settings could be loaded."""
+CHANGES_ENVIRONMENT = ("kogniterm.addons.warm", "kogniterm.addons.vectors.minilm")
+"""A warm session takes over its client's environment; BLAS reads its own from there alone."""
 READS_PROCESSES = ("kogniterm.host", "kogniterm.execution.sandbox", "kogniterm.addons.warm")
 """A sandbox is built of these files, and a warm start compares processes before it imports."""
 WALKS_FOLDERS = ("kogniterm.host.walk", "kogniterm.addons.warm")
 """A warm start looks at the package's own files."""
-READS_RECORDS = ("kogniterm.sessions", "kogniterm.runtime.turn_journal")
+READS_RECORDS = (
+    "kogniterm.sessions.history",
+    "kogniterm.sessions.fold",  # the state to go on from
+    "kogniterm.sessions.recording",  # copies records, and compares those of two runs
+    "kogniterm.sessions.atif_export",
+    "kogniterm.sessions.session_search",
+    "kogniterm.sessions.chain_audit",
+    "kogniterm.sessions.journal",
+    "kogniterm.sessions.store",
+    "kogniterm.runtime.turn_journal",
+)
 """The journal of a turn is the one writer, which redacts each kind of record."""
 STARTS_PROGRAMS = (
     "kogniterm.host.helper_programs",
@@ -381,6 +393,24 @@ def environment_owner(tree: Tree) -> list[str]:
                 imported and names & {alias.name for alias in node.names}
             ):
                 found.append(f"{module.at(node.lineno)}: the environment is read in settings")
+    return found
+
+
+def environment_changes(tree: Tree) -> list[str]:
+    """Return changes of the environment, which other threads may read meanwhile (rule 6)."""
+    changing = {"update", "pop", "setdefault", "clear"}
+    found = []
+    for module in _outside(tree, CHANGES_ENVIRONMENT):
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                changes = ast.unparse(node.value) == "os.environ"
+            elif isinstance(node, ast.Attribute):
+                environ = ast.unparse(node.value) == "os.environ"
+                changes = node.attr == "putenv" or (environ and node.attr in changing)
+            else:
+                continue
+            if changes:
+                found.append(f"{module.at(node.lineno)}: the environment stays as it is")
     return found
 
 
@@ -631,6 +661,7 @@ ALL = (
     repeated_names,
     unused_names,
     environment_owner,
+    environment_changes,
     process_owner,
     events_told_apart,
     walk_owner,

@@ -47,6 +47,8 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.unused_names, "runtime/x.py", "def public():\n    'Do nothing.'\n"),
     (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
     (gates.environment_owner, "cli/x.py", "from os import getenv\n"),
+    (gates.environment_changes, "settings/x.py", "import os\nos.environ['NO_PROXY'] = ''\n"),
+    (gates.environment_changes, "settings/x.py", "import os\nos.environ.update(before)\n"),
     (gates.process_owner, "runtime/x.py", "def f(pid):\n    return open(f'/proc/{pid}/stat')\n"),
     (gates.events_told_apart, "acp/x.py", "def f(it):\n    return isinstance(it, ev.Notice)\n"),
     (
@@ -58,6 +60,12 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (
         gates.record_readers,
         "runtime/x.py",
+        "from kogniterm.sessions.records import Outcome\n"
+        "def f(record):\n    return isinstance(record.body, Outcome)\n",
+    ),
+    (
+        gates.record_readers,
+        "sessions/x.py",
         "from kogniterm.sessions.records import Outcome\n"
         "def f(record):\n    return isinstance(record.body, Outcome)\n",
     ),

@@ -469,7 +469,7 @@ def test_several_ids_are_forgotten_at_once(memory: Memory) -> None:
     one, two = memory.add("Ana likes tea"), memory.add("Ana likes gin")
     kept = memory.add("Ana likes rum")
     memory.learnings.record("list all", "ls -l", ok=True)
-    request = memory.forgetter.requested(f"m{one} [m{two}] l1")
+    request = memory.forgetter.read_request(f"m{one} [m{two}] l1")
     assert request.labels == [f"m{one}", f"m{two}", "l1"]
     assert request.phrases == ()
     assert memory.forgetter.carry_out(request).proved

@@ -194,7 +194,7 @@ def test_a_forgotten_lesson_leaves_no_byte_and_is_not_learned_again(
         lesson = repaired(memory, "run the quetzal tests")
         memory.learnings.edit(lesson, "run tox for the axolotl")
         assert b"quetzal" in everything(tmp_path)
-        request = memory.forgetter.requested(lesson.label)
+        request = memory.forgetter.read_request(lesson.label)
         receipt = memory.forgetter.carry_out(request)
         assert receipt.proved
         assert receipt.scanned_files
@@ -221,6 +221,6 @@ def test_a_copy_of_the_lesson_that_stays_is_found(tmp_path: Path, memory: Memory
         memory.repository, memory.tombstones, memory.clock,
         (memory.learnings, memory.preferences), paths=[copy],
     )  # fmt: skip
-    receipt = forgetter.carry_out(forgetter.requested(lesson.label))
+    receipt = forgetter.carry_out(forgetter.read_request(lesson.label))
     assert receipt.found == (copy,)
     assert not receipt.proved

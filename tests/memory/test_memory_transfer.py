@@ -214,7 +214,7 @@ def test_a_forgotten_lesson_does_not_come_back_with_a_file(open_here: OpenMemory
     ana = open_here("ana")
     ana.learnings.record("list all", "ls -l", ok=True)
     exported = export_lines(ana)
-    ana.forgetter.carry_out(ana.forgetter.requested("l1"))
+    ana.forgetter.carry_out(ana.forgetter.read_request("l1"))
     assert import_lines(ana, exported)["lessons"] == 0
     assert ana.learnings.all() == []
     with pytest.raises(UsageError, match="line 3"):

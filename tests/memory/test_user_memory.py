@@ -282,10 +282,10 @@ def test_a_fact_that_waits_is_announced_once_and_may_be_dropped(memory: Memory) 
     )
     fact = change.fact
     assert fact is not None
-    assert memory.repository.unannounced("asked") == [fact]
+    assert memory.repository.find_unannounced("asked") == [fact]
     memory.repository.change(fact, "asked", now=memory.clock.now())
-    assert memory.repository.unannounced("asked") == []
-    assert memory.repository.unannounced("told") == [fact]
+    assert memory.repository.find_unannounced("asked") == []
+    assert memory.repository.find_unannounced("told") == [fact]
     memory.updater.drop(fact)
     assert memory.facts() == []
     again = Candidate("The budget is 1000 euros.", "constraint", source="inferred", project="shop")

@@ -13,7 +13,7 @@ import pytest
 from kogniterm.errors import StorageError, StorageFullError
 from kogniterm.memory import open_memory
 from kogniterm.sessions.chain_audit import verify, verify_all
-from kogniterm.sessions.journal.journal import armed
+from kogniterm.sessions.journal.journal import parse_fault
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -23,11 +23,11 @@ from tests.support.conversation import command_turn, write
 KILLED = """
 import os, sys
 from pathlib import Path
-from kogniterm.sessions.journal.journal import armed
+from kogniterm.sessions.journal.journal import parse_fault
 from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
 def work(path, point):
-    store, _ = open_store(path, user="ana", version="1.0", fault=armed("kill:" + point))
+    store, _ = open_store(path, user="ana", version="1.0", fault=parse_fault("kill:" + point))
     known = store.sessions()
     journal = store.open(known[0].id) if known else store.create(folder="/", model="m")
     write(journal, command_turn(1 + journal.state.turn))
@@ -175,7 +175,7 @@ def test_a_session_is_not_begun_where_the_head_file_cannot_be_written(tmp_path: 
 @pytest.mark.parametrize("point", ["before-opened", "written-opened"])
 def test_a_session_that_never_got_its_first_record_is_no_fault(tmp_path: Path, point: str) -> None:
     with closing(store_at(tmp_path / "kogniterm.db")) as store:
-        failing = SessionStore(store.database, version="1.0", fault=armed(f"full:{point}"))
+        failing = SessionStore(store.database, version="1.0", fault=parse_fault(f"full:{point}"))
         with pytest.raises(StorageFullError):
             failing.create(folder="/", model="m")
         assert verify_all(store.database).intact

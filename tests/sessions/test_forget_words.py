@@ -14,7 +14,7 @@ from kogniterm.errors import StorageFullError, UsageError
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.journal.codec import insert, new_row, stored_records
-from kogniterm.sessions.journal.journal import armed, load_state
+from kogniterm.sessions.journal.journal import load_state, parse_fault
 from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.sessions.session_transfer import export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
@@ -209,7 +209,7 @@ def test_a_word_of_the_format_costs_no_session_its_shape(
 def test_a_forgetting_that_was_cut_short_can_be_done_again(
     store: SessionStore, session: str, point: str
 ) -> None:
-    failing = SessionStore(store.database, version="1.0", fault=armed(f"full:{point}"))
+    failing = SessionStore(store.database, version="1.0", fault=parse_fault(f"full:{point}"))
     with pytest.raises(StorageFullError):
         forget(failing, [SECRET])
     assert verify(store.database, session).intact

@@ -9,10 +9,10 @@ from langchain_core.messages import HumanMessage
 
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.history import Point, point_at, points, step_back
 from kogniterm.sessions.journal.journal import SessionJournal, load_state
 from kogniterm.sessions.readable_export import markdown, outline
 from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, TurnEnded
-from kogniterm.sessions.rewind_points import Point, point_at, points, step_back
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate, Plan, PlanStep, Usage

@@ -215,6 +215,17 @@ def test_markdown_reads_as_a_conversation(store: SessionStore) -> None:
     assert text.rstrip().endswith("It is code.")
 
 
+def test_markdown_shows_each_output_behind_its_command(store: SessionStore) -> None:
+    one, two = command_turn(1, "a", "ls one", "first"), command_turn(2, "b", "ls two", "second")
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    # Both commands ran at once: all that the second one recorded stands before the first's outcome.
+    write(journal, [*one[:6], *two[2:7], *one[6:]])
+    journal.close()
+    text = "".join(markdown(store, journal.state.session_id))
+    places = [text.index(each) for each in ("ls one", "first", "ls two", "second")]
+    assert places == sorted(places)
+
+
 @pytest.mark.parametrize("form", ["markdown", "jsonl", "atif"])
 def test_no_export_holds_a_control_sequence(store: SessionStore, form: Any) -> None:
     hostile = "a\x1b]0;t\x07b\x9b2J\u202e"

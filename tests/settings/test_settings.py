@@ -432,3 +432,37 @@ def test_a_folder_of_settings_that_may_not_be_entered_is_told(tmp_path: Path) ->
     with ordinary(), pytest.raises(SettingsError, match=r"config/.* cannot be read: permission"):
         settings.load({}, environ=environ)
     (tmp_path / "config").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {}),
+        ({"HTTP_PROXY": "a:1"}, {"http://": "http://a:1"}),
+        ({"HTTP_PROXY": "http://a:1", "http_proxy": "http://b:2"}, {"http://": "http://b:2"}),
+        ({"ALL_PROXY": "socks5://a:1", "NO_PROXY": "x.org, *"}, {}),
+        (
+            {"NO_PROXY": "x.org,LOCALHOST,127.0.0.1,10.0.0.0/8,::1,[::2],fd00::/8,http://a.org"},
+            dict.fromkeys(
+                (
+                    "all://*x.org",
+                    "all://LOCALHOST",
+                    "all://127.0.0.1",
+                    "all://10.0.0.0/8",
+                    "all://[::1]",
+                    "all://[::2]",
+                    "http://a.org",
+                )
+            ),
+        ),
+    ],
+)
+def test_proxies_are_read_as_httpx_needs_them(
+    given: dict[str, str], found: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in os.environ:
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert settings.proxies() == found

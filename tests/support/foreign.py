@@ -36,7 +36,7 @@ def foreign_export(
         if payload is not None and number == len(given):
             text = codec.dumps(json.loads(text) | dict(payload))
         rows.append(
-            codec.chained(
+            codec.chain_record(
                 codec.kind_of(body), text, last.seq if last else 0, float(number),
                 last.hash if last else "", request_id=getattr(body, "request_id", None),
             )

@@ -14,8 +14,7 @@ import pytest
 from kogniterm.errors import ToolError
 from kogniterm.tools.github import github
 from kogniterm.tools.net import MAX_BYTES, NetClient, is_public
-from kogniterm.tools.web import web_fetch
-from kogniterm.tools.web_search import BraveSearch, OpenSearch, web_search
+from kogniterm.tools.web import BraveSearch, OpenSearch, web_fetch, web_search
 from tests.support.web_server import Page, WebServer, serving
 
 HTML = """<html><head><title>t</title><script>evil()</script></head><body><h1>Title</h1>

@@ -10,7 +10,7 @@ import pytest
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.net import NetClient
-from kogniterm.tools.web_search import (
+from kogniterm.tools.web import (
     BraveSearch,
     OpenSearch,
     ProviderSearch,

@@ -23,15 +23,15 @@ class Desk:
 
 async def test_the_queue_is_drained_when_its_last_entry_has_ended() -> None:
     desk = Desk()
-    await desk.turns.drained()  # nothing runs
+    await desk.turns.wait_until_idle()  # nothing runs
     desk.turns.add(Work(UserInput("first")))
     desk.turns.add(Work(shell="second"))
-    await desk.turns.drained()  # it has not begun, and nothing runs
+    await desk.turns.wait_until_idle()  # it has not begun, and nothing runs
     desk.turns.begin()
     waiting = []
     for text in ("first", "!second"):
         assert await desk.begun.get() == text
-        waiting.append(asyncio.ensure_future(desk.turns.drained()))
+        waiting.append(asyncio.ensure_future(desk.turns.wait_until_idle()))
         await asyncio.sleep(0)
         assert not any(one.done() for one in waiting)
         desk.go_on.release()

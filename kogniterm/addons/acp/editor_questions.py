@@ -117,7 +117,7 @@ class EditorQuestions(SessionApprover):
             offers[f"session_{number}"] = (offer, False)
             if offer in asked.lasting:
                 offers[f"project_{number}"] = (offer, True)
-        call = self._call_of(asked.shown, asked.cwd)
+        call = self._call_of(self.mask_facts(asked.facts), asked.cwd)
         while True:
             chosen = await self._permission(call, self._choices(asked.facts, offers))
             decision = await self._decided(chosen, asked.facts, call, offers)

@@ -22,9 +22,9 @@ from pathlib import Path
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.helper_programs import await_helper
 from kogniterm.host.programs import find_program, host_environment
+from kogniterm.paths import SessionId
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder
-from kogniterm.text.session_ids import SessionId
 
 PLACE = "checkout/"
 """Begins the folder of a task that works in a checkout of its own."""

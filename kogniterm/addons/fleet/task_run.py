@@ -24,8 +24,8 @@ from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
 from kogniterm.host.holder import Holder
 from kogniterm.host.installation import own_command
 from kogniterm.host.processes import process_state
+from kogniterm.paths import SessionId
 from kogniterm.storage.folders import private_folder
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 GRACE = 10.0

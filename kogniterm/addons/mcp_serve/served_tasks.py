@@ -292,7 +292,7 @@ class _FormApprover(SessionApprover):
     async def ask_about(self, asked: Asked) -> Approval:
         """Ask about the whole command, why it is asked about, and where it would run."""
         command, dangerous = asked.facts.request.command, asked.facts.dangerous
-        text = action_text(asked.shown, asked.cwd, self.say)
+        text = action_text(self.mask_facts(asked.facts), asked.cwd, self.say)
         word = approving_word(asked.facts.request) if dangerous else ""
         values = await self.ask(_approval(text, self.say, word=word)) or {}
         if values.get("decision") == (word or "approve"):

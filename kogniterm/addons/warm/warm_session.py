@@ -24,7 +24,7 @@ from typing import NoReturn
 from kogniterm.addons.warm import warm_place as place
 from kogniterm.cli.main import main
 from kogniterm.errors import KognitermError
-from kogniterm.host.terminal_owner import Job, set_user_job
+from kogniterm.host.terminal_owner import TerminalJob, set_user_job
 from kogniterm.settings import environment, quick
 
 REQUEST_SECONDS = 2.0
@@ -117,7 +117,7 @@ def _run() -> int:
     return status
 
 
-class _ClientJob(Job):
+class _ClientJob(TerminalJob):
     """The job of the client, which is asked by messages."""
 
     def __init__(self, connection: socket.socket, terminal: int) -> None:

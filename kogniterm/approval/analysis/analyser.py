@@ -12,8 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument, ShellValues
-from kogniterm.approval.analysis.command_options import Rules, rules_for
+from kogniterm.approval.analysis.arguments import (
+    NUMBER,
+    TAINTED,
+    Argument,
+    Rules,
+    ShellValues,
+    rules_for,
+)
 from kogniterm.approval.analysis.expansion import (
     Scope,
     any_of,
@@ -36,7 +42,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_network_device,
     names,
 )
-from kogniterm.approval.analysis.program_call import Call, Findings
+from kogniterm.approval.analysis.program_call import Call, CommandFindings
 from kogniterm.approval.analysis.shared_findings import (
     CALLS_ITSELF,
     DESTROYS_DISK,
@@ -136,7 +142,7 @@ def _prints_nothing(words: list[str]) -> bool:
 class Analyser:
     """The analysis of the statements of one command."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: CommandFindings) -> None:
         self._findings = findings
         self._count = 0
         self._shell_depth = 0
@@ -559,7 +565,7 @@ def _judged(
     command: str, cwd: str | None, workspace: str | None, values: ShellValues
 ) -> tuple[RiskReport, ShellValues]:
     """Return what `classify` and `values_after` do: a turn asks several times about its command."""
-    findings = Findings()
+    findings = CommandFindings()
     roots = Roots.of(cwd, workspace)
     known = {name: Argument(text, number=HOLE in text) for name, text in values.literal}
     scope = Scope(roots, cwd or roots.workspace, known, evaluating=set(values.evaluating))

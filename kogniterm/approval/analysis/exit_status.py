@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import NO_RULES, parse_options, rules_for
+from kogniterm.approval.analysis.arguments import NO_RULES, Argument, parse_options, rules_for
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.parser import tree
 from kogniterm.approval.parser.parse import parse

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, Argument
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import NO_RULES, Parsed, Rules, parse_options
+from kogniterm.approval.analysis.arguments import NO_RULES, Argument, Parsed, Rules, parse_options
 from kogniterm.approval.analysis.expansion import Scope, spoken_of
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -60,7 +59,7 @@ def _shown(text: str) -> str:
     return text.replace(HOLE, "…")
 
 
-class Findings:
+class CommandFindings:
     """The facts about one command; its label only gets worse."""
 
     def __init__(self) -> None:
@@ -286,7 +285,7 @@ class Call:
     name: str
     args: tuple[Argument, ...]
     scope: Scope
-    findings: Findings
+    findings: CommandFindings
     run: Callable[[tuple[Argument, ...], Scope, bool], None]
     """Judges an inner call: argv, scope, and whether its input is a pipe."""
     shell: Callable[[str, Scope], None]

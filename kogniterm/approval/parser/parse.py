@@ -271,7 +271,7 @@ class _Builder:
     def sequence(self, children: list[TreeNode], start: int, end: int, depth: int) -> Node:
         items: list[tuple[str, Node]] = []
         op = ""
-        for child in self.accounted(children, start, end):
+        for child in self.account_for(children, start, end):
             if child.type in _SEPARATORS:
                 op = child.type
             elif child.type == "comment":
@@ -298,7 +298,7 @@ class _Builder:
                 stack.extend(reversed(current.children))
             else:
                 chain.append(current)
-        for child in self.accounted(chain, node.start_byte, node.end_byte):
+        for child in self.account_for(chain, node.start_byte, node.end_byte):
             if child.type in _SEPARATORS:
                 op = child.type
             elif child.type == "comment":
@@ -318,7 +318,7 @@ class _Builder:
         parts = _WordReader()
         self.bounded(node)
         end = node.start_byte
-        for child in self.accounted(node.children, end, node.end_byte):
+        for child in self.account_for(node.children, end, node.end_byte):
             joined, end = end == child.start_byte, child.end_byte
             if child.type == "variable_assignment":
                 parts.assignments.append(self.assignment(child, depth))
@@ -335,7 +335,7 @@ class _Builder:
     def _declaration(self, node: TreeNode, depth: int) -> Node:
         """Build export, declare, local…, unset, whose assignments are among the words."""
         parts = _WordReader()
-        for child in self.accounted(node.children, node.start_byte):
+        for child in self.account_for(node.children, node.start_byte):
             if child.type == "variable_assignment":
                 parts.assignments.append(self.assignment(child, depth))
             elif child.type == "variable_name" or not child.is_named:
@@ -348,13 +348,13 @@ class _Builder:
 
     def _assignments(self, node: TreeNode, depth: int) -> Node:
         children = [node] if node.type == "variable_assignment" else node.children
-        given = self.accounted(children, node.start_byte)
+        given = self.account_for(children, node.start_byte)
         return Simple(tuple(self.assignment(child, depth) for child in given), ())
 
     def _redirected(self, node: TreeNode, depth: int) -> Node:
         body: Node | None = None
         parts = _WordReader()
-        for child in self.accounted(node.children, node.start_byte):
+        for child in self.account_for(node.children, node.start_byte):
             if child.type.endswith("redirect"):
                 self.redirect(child, parts, depth)
             elif body is None:
@@ -366,7 +366,7 @@ class _Builder:
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
         self.bounded(node)
         parts: list[Node] = []
-        for child in self.accounted(node.children, node.start_byte):
+        for child in self.account_for(node.children, node.start_byte):
             if child.type == "comment":
                 self.comment(child)
             elif child.is_named:
@@ -551,7 +551,7 @@ class _Builder:
         if "\\\n" in between and not between.replace("\\\n", ""):
             raise UnreadError("a word broken across two lines")
 
-    def accounted(
+    def account_for(
         self, children: Iterable[TreeNode], start: int, end: int | None = None
     ) -> Iterator[TreeNode]:
         """Yield the `children` in order; refuse unread text between them or behind."""

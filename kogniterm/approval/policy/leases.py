@@ -18,8 +18,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
+from kogniterm.approval.analysis.arguments import (
+    Argument,
+    Rules,
+    parse_options,
+    rule_table,
+    rules_for,
+)
 from kogniterm.approval.analysis.paths_and_variables import (
     is_inside_repository,
     is_secret,
@@ -138,7 +143,8 @@ class Lease:
         if self.kind == "exact":
             other = self._exact_mismatch(report)
         else:
-            other = self._effects_mismatch(report) or self._programs_mismatch(report, here)
+            wider = next((e for e in report.effects if not self._covers_effect(e)), None)
+            other = _wider(wider) if wider is not None else self._programs_mismatch(report, here)
         return other or self._reasons_mismatch(report)
 
     def _words_mismatch(self, report: RiskReport, folder: str) -> Phrase | None:
@@ -196,10 +202,6 @@ class Lease:
             ):
                 return _wider(effect)
         return None
-
-    def _effects_mismatch(self, report: RiskReport) -> Phrase | None:
-        other = next((e for e in report.effects if not self._covers_effect(e)), None)
-        return _wider(other) if other is not None else None
 
     def _covers_effect(self, effect: Effect) -> bool:
         granted = self.report.effects

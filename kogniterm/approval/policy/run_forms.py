@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import parse_options, rule_table
+from kogniterm.approval.analysis.arguments import Argument, parse_options, rule_table
 from kogniterm.approval.policy.rules import program_name
 
 _DEPTH = 4

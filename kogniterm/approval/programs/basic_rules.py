@@ -6,8 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import TAINTED, Argument
-from kogniterm.approval.analysis.command_options import ANY_OTHER, READING, CommandOption, Parsed
+from kogniterm.approval.analysis.arguments import (
+    ANY_OTHER,
+    READING,
+    TAINTED,
+    Argument,
+    CommandOption,
+    Parsed,
+)
 from kogniterm.approval.analysis.expansion import evaluates, only_numbers
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, Argument
 from kogniterm.approval.analysis.expansion import (
     evaluates,
     only_numbers,

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Parsed
+from kogniterm.approval.analysis.arguments import Argument, Parsed
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     is_broad,

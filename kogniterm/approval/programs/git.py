@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise, starmap
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Parsed, rules_for
+from kogniterm.approval.analysis.arguments import Argument, Parsed, rules_for
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kogniterm.approval.analysis.argument import Argument
+from kogniterm.approval.analysis.arguments import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, is_secret_variable, is_temporary
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.analysis.shared_findings import EXPOSES_PROGRAM, EXPOSES_SHELL

@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Parsed, parse_options, rule_table
+from kogniterm.approval.analysis.arguments import Argument, Parsed, parse_options, rule_table
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names, within
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.scripts import SHELLS, shell_options

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import Argument
+from kogniterm.approval.analysis.arguments import Argument
 from kogniterm.approval.analysis.expansion import printed_text, programs_in
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call

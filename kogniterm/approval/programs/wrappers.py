@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import TAINTED, Argument
+from kogniterm.approval.analysis.arguments import TAINTED, Argument
 from kogniterm.approval.analysis.expansion import Scope, expand
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,

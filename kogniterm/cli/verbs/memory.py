@@ -189,7 +189,7 @@ def _forget(
     with _other_stores(call) as others, _open(call, project=project, others=others) as memory:
         forgetter = memory.forgetter
         if words:
-            request = forgetter.requested(" ".join(words))
+            request = forgetter.read_request(" ".join(words))
             if not yes:
                 _ask(request)
             return _receipt(forgetter.carry_out(request))

@@ -55,10 +55,8 @@ def read_manifest(folder: Path, file: PurePosixPath) -> Manifest:
     except OSError:
         return Manifest()
     build, test, lint = ([fixed[one]] if one in fixed else [] for one in ("build", "test", "lint"))
-    if reader is None:
-        reader = _nothing
     try:
-        found = reader(data.decode("utf-8", errors="replace"))
+        found = reader(data.decode("utf-8", errors="replace")) if reader else Manifest()
     except (ValueError, TypeError, AttributeError, RecursionError):
         return Manifest()
     names = (one for one in found.dependencies if isinstance(one, str) and _NAME.fullmatch(one))
@@ -143,11 +141,6 @@ def _cargo(text: str) -> Manifest:
     return Manifest(dependencies=names)
 
 
-def _go_mod(text: str) -> Manifest:
-    required = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w./-]+)\s+v\d", re.MULTILINE)
-    return Manifest(dependencies=required.findall(text))
-
-
 def _requirements(text: str) -> Manifest:
     lines = (line.split("#", maxsplit=1)[0].strip() for line in text.splitlines())
     names = [_distribution(one) for one in lines if one and not one.startswith("-")]
@@ -160,24 +153,6 @@ def _composer(text: str) -> Manifest:
     tests = [f"composer {one}" for one in scripts if one.startswith("test")]
     lints = [f"composer {one}" for one in scripts if one.startswith(_LINTS)]
     return Manifest(test=tests, dependencies=_table(data, "require"), lint=lints)
-
-
-def _gemfile(text: str) -> Manifest:
-    gems = re.findall(r"^\s*gem\s+['\"]([\w-]+)['\"]", text, re.MULTILINE)
-    return Manifest(dependencies=gems)
-
-
-def _pom(text: str) -> Manifest:
-    return Manifest(dependencies=re.findall(r"<artifactId>\s*([\w.-]+)\s*</artifactId>", text))
-
-
-def _gradle(text: str) -> Manifest:
-    return Manifest(dependencies=re.findall(r"['\"]([\w.-]+)[:'\"]", text))
-
-
-def _nothing(text: str) -> Manifest:
-    del text
-    return Manifest()
 
 
 # --- conventions -----------------------------------------------------------------------------
@@ -262,6 +237,12 @@ def _indent(style: object, size: object) -> str:
     return f"{text} spaces" if style is not None and re.fullmatch(r"[1-8]", text) else ""
 
 
+def _names_by(pattern: str) -> Callable[[str], Manifest]:
+    """Return a reader of manifests in which only dependencies are found, by a pattern."""
+    return lambda text: Manifest(dependencies=re.findall(pattern, text, re.MULTILINE))
+
+
+_gradle = _names_by(r"['\"]([\w.-]+)[:'\"]")
 _READERS: Mapping[str, Callable[[str], Manifest]] = {
     "pyproject.toml": _pyproject,
     "requirements.txt": _requirements,
@@ -270,10 +251,10 @@ _READERS: Mapping[str, Callable[[str], Manifest]] = {
     "makefile": _makefile,
     "justfile": _justfile,
     "Cargo.toml": _cargo,
-    "go.mod": _go_mod,
+    "go.mod": _names_by(r"^\s*(?:require\s+)?([\w.-]+\.[\w./-]+)\s+v\d"),
     "composer.json": _composer,
-    "Gemfile": _gemfile,
-    "pom.xml": _pom,
+    "Gemfile": _names_by(r"^\s*gem\s+['\"]([\w-]+)['\"]"),
+    "pom.xml": _names_by(r"<artifactId>\s*([\w.-]+)\s*</artifactId>"),
     "build.gradle": _gradle,
     "build.gradle.kts": _gradle,
     ".editorconfig": _editorconfig,

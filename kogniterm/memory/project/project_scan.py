@@ -143,9 +143,9 @@ def scan(
     found = [manifest for _file, manifest in manifests]
     dependencies = _each(one for manifest in found for one in manifest.dependencies)
     conventions = _conventions(manifests)
-    commits = "" if truncated else commit_style(_subjects(folder))
-    if commits:
-        conventions["commits"] = (commits,)
+    with suppress(TimeoutError):
+        if not truncated and (commits := commit_style(commit_subjects(folder, _MOST_COMMITS))):
+            conventions["commits"] = (commits,)
     endings = {one: name for name, all_ in project_data()["languages"].items() for one in all_}
     counted = Counter(endings.get(file.suffix.lower(), "") for file in files)
     del counted[""]
@@ -212,13 +212,6 @@ def _conventions(
         )
         for key, values in found.items()
     }
-
-
-def _subjects(folder: Path) -> list[str]:
-    try:
-        return commit_subjects(folder, _MOST_COMMITS)
-    except TimeoutError:
-        return []
 
 
 _STYLES = (

@@ -19,8 +19,7 @@ from typing import Protocol
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, Version, facts_by_id, make_words
-from kogniterm.memory.search.stored_words import StoredWords
-from kogniterm.memory.search.word_index import WordIndex
+from kogniterm.memory.search.word_index import StoredWords, WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
 from kogniterm.types import Phrase
@@ -98,7 +97,7 @@ class Searcher:
             )
             return [_recall(facts[fact_id], score, now) for fact_id, score in ranked[:limit]]
 
-    def noticed(self) -> None:
+    def count_fact(self) -> None:
         """Count a written fact: vectors are computed for whole batches, not at a search."""
         if self._vectors is None:
             return

@@ -35,8 +35,7 @@ from langchain_core.messages import (
 )
 
 from kogniterm.models.providers.gemini_cache import PrefixCache, Stored
-from kogniterm.models.providers.provider_model import hooks
-from kogniterm.settings import readable_proxies
+from kogniterm.models.providers.provider_model import hooks, machine_network
 
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""
@@ -319,10 +318,8 @@ class Wire(httpx.AsyncBaseTransport):
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             # Time-outs come with each request.
-            with readable_proxies():
-                self._client = httpx.AsyncClient(
-                    timeout=None, verify=self.certificates, event_hooks=hooks()
-                )
+            network = machine_network(httpx.AsyncHTTPTransport, self.certificates)
+            self._client = httpx.AsyncClient(timeout=None, event_hooks=hooks(), **network)
             self._loop = loop
         return self._client
 

@@ -43,6 +43,7 @@ from kogniterm.models.providers.provider_model import (
     from_transport,
     hooks,
     host_of,
+    machine_network,
     overflows,
     read_through,
     retry_after,
@@ -244,6 +245,7 @@ def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> ProviderClient:
+    import httpx2
     import openai
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
@@ -253,8 +255,9 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Provi
     seen = hooks()
     if options.base_urls.get("openai"):
         seen["response"].append(_mend)
+    network = machine_network(httpx2.AsyncHTTPTransport, httpx2.create_ssl_context())
     http = openai.DefaultAsyncHttpxClient(
-        timeout=options.idle, follow_redirects=False, event_hooks=seen
+        timeout=options.idle, follow_redirects=False, event_hooks=seen, **network
     )
     chat = ChatOpenAI(
         model=info.name.partition(":")[2],
@@ -267,6 +270,8 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Provi
         reasoning_effort=info.effort or None,
         stream_usage=True,
         http_async_client=http,
+        # Never used; the client would make one of its own.
+        http_client=openai.DefaultHttpxClient(**{**network, "mounts": {}}),
     )
     return ProviderClient(chat, http.aclose, {})
 
@@ -279,11 +284,13 @@ async def _mend(response: Any) -> None:
 
 def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> ProviderClient:
     import anthropic
+    import httpx2
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
 
+    network = machine_network(httpx2.AsyncHTTPTransport, httpx2.create_ssl_context())
     http = anthropic.DefaultAsyncHttpxClient(
-        timeout=options.idle, follow_redirects=False, event_hooks=hooks()
+        timeout=options.idle, follow_redirects=False, event_hooks=hooks(), **network
     )
     own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
 
@@ -361,7 +368,7 @@ def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Provide
         # window that the rest of the program counts on.
         num_ctx=info.context_window,
         reasoning=_ollama_thinking(info, options),
-        client_kwargs={"timeout": options.idle},
+        client_kwargs={"timeout": options.idle, "transport": httpx.HTTPTransport()},
         async_client_kwargs={"transport": transport, "event_hooks": hooks()},
     )
     return ProviderClient(chat, transport.aclose, {})

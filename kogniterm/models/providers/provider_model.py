@@ -29,11 +29,13 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import Provider
-from kogniterm.settings import readable_proxies
+from kogniterm.settings import proxies
 from kogniterm.text.shorten import gist
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from langchain_core.messages import AIMessage, AIMessageChunk
 
 Client = TypeVar("Client")
@@ -78,8 +80,7 @@ class ProviderModel(Generic[Client]):
             if self._client is None:
                 try:
                     silence_tracing()
-                    with readable_proxies():
-                        self._client = self._connect()
+                    self._client = self._connect()
                 except OSError as error:
                     raise ModelError(
                         "The certificates cannot be read ({detail}); check SSL_CERT_FILE and "
@@ -212,6 +213,15 @@ escaped, and room for signatures of thoughts."""
 
 class LongEventError(Exception):
     """A line of a provider's stream is longer than `LONGEST_EVENT`; the rest was not read."""
+
+
+def machine_network(transport: Callable[..., Any], certificates: SSLContext) -> dict[str, Any]:
+    """Return the arguments of a client of httpx, or of a fork, for this machine's proxies."""
+    mounts = {
+        pattern: transport(proxy=url, verify=certificates) if url else None
+        for pattern, url in proxies().items()
+    }
+    return {"trust_env": False, "verify": certificates, "mounts": mounts}
 
 
 def hooks() -> dict[str, list[Callable[..., Awaitable[None]]]]:

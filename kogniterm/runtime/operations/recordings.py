@@ -12,7 +12,7 @@ from kogniterm.errors import StorageCorruptError
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.fold import fold
 from kogniterm.sessions.journal.codec import StoredRecord, stored_records
-from kogniterm.sessions.recorded_calls import recorded_calls
+from kogniterm.sessions.recording import recorded_calls
 from kogniterm.sessions.records import Record
 from kogniterm.sessions.session_transfer import read_session
 from kogniterm.sessions.store import SessionStore

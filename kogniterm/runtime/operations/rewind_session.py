@@ -10,9 +10,8 @@ from kogniterm.approval import classify
 from kogniterm.errors import UsageError
 from kogniterm.execution.undo import FileDifference, Preimage, WayBack
 from kogniterm.sessions.fold import title_of
-from kogniterm.sessions.history import PastAction
+from kogniterm.sessions.history import PastAction, Point, point_at, points, step_back
 from kogniterm.sessions.records import NodeRan
-from kogniterm.sessions.rewind_points import Point, point_at, points, step_back
 from kogniterm.storage.folders import seen_from
 from kogniterm.types import Effect, NodeUpdate
 

@@ -30,8 +30,13 @@ from kogniterm.runtime.runner import Approved, Runner, ToolEnd
 from kogniterm.runtime.turn_ports import SandboxFindings, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.history import SessionHistory
-from kogniterm.sessions.recorded_calls import compactions, recorded_calls
-from kogniterm.sessions.recording import NESTED, PastCall, TurnRecording
+from kogniterm.sessions.recording import (
+    NESTED,
+    PastCall,
+    TurnRecording,
+    compactions,
+    recorded_calls,
+)
 from kogniterm.sessions.records import Compacted, Outcome, Record
 from kogniterm.text.redact import Redactor
 from kogniterm.types import (

@@ -59,7 +59,7 @@ class ForgetService:
         """
         forgetter = self._forgetter()
         if words != "--all":
-            request = forgetter.requested(words)
+            request = forgetter.read_request(words)
             return await self._ask_and_forget(forgetter, request, words, agrees)
         assert self.memory is not None
         memory = self.memory.context.memory
@@ -79,7 +79,7 @@ class ForgetService:
             forgetter = self._forgetter()
             assert self.memory is not None
             self.memory.context.for_tools().asked_to_forget(quote)
-            request = forgetter.candidates(what) or forgetter.requested(what)
+            request = forgetter.candidates(what) or forgetter.read_request(what)
         except UsageError as error:
             raise ToolError("{reason}", reason=str(error)) from error
         receipt = await self._ask_and_forget(forgetter, request, what, self._asked)

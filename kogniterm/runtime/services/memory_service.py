@@ -119,7 +119,7 @@ class MemoryService:
     def to_confirm(self, how: Announcement) -> list[Fact]:
         """Return the facts that wait for the user's confirmation, and were not announced yet."""
         memory = self.context.memory
-        return memory.repository.unannounced(how) if self.context.mode == "full" else []
+        return memory.repository.find_unannounced(how) if self.context.mode == "full" else []
 
     def announce(self, fact: Fact, how: Announcement) -> None:
         """Note that the user was told of a fact that waits; it is told once in each way."""
@@ -172,7 +172,7 @@ class MemoryService:
             memory.updater.confirm(current)
         else:
             memory.updater.drop(current)
-        memory.searcher.noticed()
+        memory.searcher.count_fact()
 
     def set_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
         """Set the preferences that this input states; return what the user is told about it."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kogniterm import approval
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.command_options import Rules, parse_options
+from kogniterm.approval.analysis.arguments import Argument, Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.analysis.secret_use import HARMLESS
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, DELETES_OWN_FILE

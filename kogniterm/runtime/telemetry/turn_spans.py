@@ -29,7 +29,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from kogniterm import __version__
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
-from kogniterm.approval.analysis.command_options import rules_for
+from kogniterm.approval.analysis.arguments import rules_for
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.telemetry import conventions as names
 from kogniterm.settings.telemetry_variables import TelemetryVariables

@@ -354,7 +354,7 @@ def readable_records(
 
 def new_row(body: RecordBody, last_seq: int, time: float, last_hash: str) -> StoredRecord:
     """Return the row of `body` after the record `last_seq` with hash `last_hash`."""
-    return chained(
+    return chain_record(
         kind_of(body),
         encode(body),
         last_seq,
@@ -364,7 +364,7 @@ def new_row(body: RecordBody, last_seq: int, time: float, last_hash: str) -> Sto
     )
 
 
-def chained(
+def chain_record(
     kind: str,
     payload: str,
     last_seq: int,

@@ -81,7 +81,7 @@ def no_fault(point: str) -> None:
     """Do nothing: the fault outside of tests."""
 
 
-def armed(spec: str | None) -> Fault:
+def parse_fault(spec: str | None) -> Fault:
     """Return the fault described by `ACTION:POINT[:N]`, for the N-th time the point is passed.
 
     Actions: `kill` ends the process as `kill -9` does; `full` and `locked` fail as a full disk

@@ -124,7 +124,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
 
 def _spawn(prompt: Prompt, work: Awaitable[None]) -> None:
     repl = prompt.controls.repl
-    repl.spawn(repl.guarded(work))
+    repl.spawn(repl.guard(work))
 
 
 async def _edit_line(prompt: Prompt) -> None:

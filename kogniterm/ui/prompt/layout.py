@@ -82,7 +82,7 @@ def prompt_layout(prompt: Prompt) -> Parts:
             _shown(question, lambda: prompt.questions.open),
             _shown(entry, lambda: prompt.question_entry),
             _shown(Window(FormattedTextControl(lambda: _queued(prompt)), dont_extend_height=True),
-                   lambda: bool(prompt.controls.queued())),
+                   lambda: bool(prompt.controls.list_queued())),
             _shown(input_window, lambda: not prompt.questions.open or prompt.questions.free
                    or bool(prompt.line.buffer.text)),
             menu,
@@ -112,7 +112,7 @@ def _columns() -> int:
 def _room(prompt: Prompt) -> int:
     """Return the rows for what is in progress: what line, queue and toolbar leave free."""
     written = min(prompt.line.buffer.document.line_count, INPUT_ROWS)
-    queued = min(len(prompt.controls.queued()), QUEUE_ROWS)
+    queued = min(len(prompt.controls.list_queued()), QUEUE_ROWS)
     return max(_rows() - written - queued - 2, 0)
 
 
@@ -143,7 +143,7 @@ def _question(prompt: Prompt) -> StyleAndTextTuples:
 
 
 def _queued(prompt: Prompt) -> StyleAndTextTuples:
-    return queue_lines(prompt.controls.queued(), _columns())
+    return queue_lines(prompt.controls.list_queued(), _columns())
 
 
 def queue_lines(queued: Sequence[str], columns: int) -> StyleAndTextTuples:

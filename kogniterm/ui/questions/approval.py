@@ -1,7 +1,7 @@
 """The approval question: an action request, what is known about it, and what can be decided.
 
 The command comes first and in full, hard-wrapped at the cell, every invisible character made
-visible. `Document.must_see` is the line that has to have been on the screen before approving.
+visible. `QuestionText.must_see` is the line that has to have been on the screen before approving.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kogniterm.types.events import BY_USER
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import (
     Answered,
-    Document,
     Entry,
     Question,
+    QuestionText,
     Shown,
     Step,
     Stopped,
@@ -133,7 +133,7 @@ class Subject:
             return None
         return Decision("edit", command, BY_USER)
 
-    def document(self, painter: Painter, width: int, *, explained: bool) -> Document:
+    def document(self, painter: Painter, width: int, *, explained: bool) -> QuestionText:
         """Return the question at `width` columns, `explained` with what the rules said."""
         lines = painter.lines(self._title(painter), width)
         lines += self._command_lines(painter, width)
@@ -163,7 +163,7 @@ class Subject:
             facts += self._explanation(painter)
         for fact in facts:
             lines += [line.rstrip() for line in painter.paint(fact, width).splitlines()]
-        return Document([line for line in lines if line.strip() or line == ""], must_see)
+        return QuestionText([line for line in lines if line.strip() or line == ""], must_see)
 
     def transcript(self, painter: Painter, width: int) -> str:
         """Return title and command, which stay in the scrollback."""
@@ -291,11 +291,11 @@ class ApprovalQuestion(Question[Approval]):
 
     reasons = True
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return everything; the driver shows it a page at a time."""
         return self.text(painter, columns)
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the same as in the panel."""
         subject = self.subject if self.masked is None or self.revealed else self.masked
         return subject.document(painter, columns, explained=self.explained)

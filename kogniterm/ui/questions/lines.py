@@ -17,10 +17,10 @@ from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import (
     Answered,
-    Document,
     Editing,
     Entry,
     Question,
+    QuestionText,
     Step,
     Stopped,
     Value,
@@ -119,10 +119,10 @@ class LineQuestions:
     def _say(self, text: str) -> None:
         self._lines.commit(text + "\n")
 
-    def _text(self, question: Question[Any]) -> Document:
+    def _text(self, question: Question[Any]) -> QuestionText:
         return question.text(self._lines.painter, self._lines.size()[1])
 
-    async def _show(self, question: Question[Any], *, again: bool = False) -> Document:
+    async def _show(self, question: Question[Any], *, again: bool = False) -> QuestionText:
         """Write the question and wait until nobody is typing; what must be seen, page by page."""
         document = self._text(question)
         lines = document.lines

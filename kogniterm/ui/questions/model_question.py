@@ -13,7 +13,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step
+from kogniterm.ui.questions.question import Answered, Question, QuestionText, Shown, Step
 from kogniterm.ui.screen.markdown import markdown
 from kogniterm.ui.screen.paint import Readable
 
@@ -61,18 +61,18 @@ class ModelQuestion(Question[str | None]):
     free = True
     reading = ("pageup", "pagedown")
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return question and answers; the answers stay in sight while one is chosen."""
         number = self._number(words)
         chosen = self._selected if number is None and not words.strip() else number
         lines = [*self.text(painter, columns, chosen).lines, ""]
-        return Document(lines, to_end=number is not None or self.picked is not None)
+        return QuestionText(lines, to_end=number is not None or self.picked is not None)
 
-    def text(self, painter: Painter, columns: int, chosen: int | None = None) -> Document:
+    def text(self, painter: Painter, columns: int, chosen: int | None = None) -> QuestionText:
         """Return question and answers, the one at `chosen` marked."""
         lines = self._question(painter, columns)
         if not self.answers:
-            return Document(lines)
+            return QuestionText(lines)
         table = Table.grid(padding=(0, 1))
         for index, answer in enumerate(self.answers):
             marked = index == chosen
@@ -83,7 +83,7 @@ class ModelQuestion(Question[str | None]):
                 Text(one_line(answer, MOST_SHOWN), "accent" if marked else ""),
             )
         rows = (line for line in painter.lines(Readable(table), columns) if line.strip())
-        return Document([*lines, *rows])
+        return QuestionText([*lines, *rows])
 
     def transcript(
         self, painter: Painter, columns: int, answer: Answered[str | None] | None

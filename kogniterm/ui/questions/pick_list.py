@@ -14,9 +14,9 @@ from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import (
     Answered,
     ChoiceQuestion,
-    Document,
     Option,
     Question,
+    QuestionText,
     Shown,
     Step,
     Value,
@@ -90,7 +90,7 @@ class PickList(Question[Value], Generic[RowKind, Value]):
         """The picked row; None when the filter leaves none."""
         return self.found[self.picked] if self.found else None
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return the rows around the picked one."""
         from rich.text import Text
 
@@ -106,7 +106,7 @@ class PickList(Question[Value], Generic[RowKind, Value]):
                 line.stylize("bold")
             lines.append(in_one(line, painter, columns))
         head = in_one(self._head(len(lines), columns), painter, columns)
-        return Document([head, *lines, *feet, ""])
+        return QuestionText([head, *lines, *feet, ""])
 
     def _head(self, shown: int, columns: int) -> Text:
         from rich.text import Text
@@ -157,7 +157,7 @@ class PickList(Question[Value], Generic[RowKind, Value]):
 
     # --- whole lines ---------------------------------------------------------------------------
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the first rows with their numbers."""
         from rich.text import Text
 
@@ -171,7 +171,7 @@ class PickList(Question[Value], Generic[RowKind, Value]):
             more = plural("{count} more", "{count} more", left)
             lines += painter.lines(Text(f"     {painter.symbol('more')} {more}"), columns)
         lines += [in_one(text, painter, columns) for text in self.foot(columns)]
-        return Document(lines)
+        return QuestionText(lines)
 
     def menu(self) -> Sequence[str]:
         """Return how to answer."""
@@ -207,13 +207,13 @@ class ListQuestion(ChoiceQuestion[str]):
 
     picked: int = 0
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return title and choices, the picked one marked."""
-        return Document([*self._lines(painter, columns, self.picked), ""], to_end=True)
+        return QuestionText([*self._lines(painter, columns, self.picked), ""], to_end=True)
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return title and choices; line by line none is picked."""
-        return Document(self._lines(painter, columns, None))
+        return QuestionText(self._lines(painter, columns, None))
 
     def _lines(self, painter: Painter, columns: int, picked: int | None) -> list[str]:
         from rich.table import Table

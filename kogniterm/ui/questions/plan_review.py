@@ -23,10 +23,10 @@ from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import (
     Answered,
-    Document,
     Editing,
     Entry,
     Question,
+    QuestionText,
     Shown,
     Step,
     Stopped,
@@ -62,14 +62,14 @@ class PlanQuestion(Question[PlanReview]):
 
     reasons = True
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return the plan in at most `rows` lines, the selected step always among them."""
         if self.page == "checks":
             return self.text(painter, columns)
         head = [line for text in self._head() for line in painter.lines(text, columns)]
-        return Document([*head, *self._body(painter, columns, max(rows - len(head), 1))])
+        return QuestionText([*head, *self._body(painter, columns, max(rows - len(head), 1))])
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the whole plan, or all checks that would run unasked."""
         if self.page == "checks":
             why = _("Run these checks in the sandbox unasked, until the plan ends or changes:")
@@ -77,10 +77,10 @@ class PlanQuestion(Question[PlanReview]):
                 command_lines(one, painter, columns) for one in check_commands(self.draft.plan)
             ]
             lines = [*painter.lines(Text(why, "warn"), columns), *chain.from_iterable(checks)]
-            return Document(lines, must_see=len(lines))
+            return QuestionText(lines, must_see=len(lines))
         before = self.draft.previous if self.draft.plan.revision > 1 else None
         drawn = Group(self._title(), plan_panel.full(self.draft.plan, painter, before))
-        return Document(painter.paint(drawn, columns).removesuffix("\n").split("\n"))
+        return QuestionText(painter.paint(drawn, columns).removesuffix("\n").split("\n"))
 
     def transcript(
         self, painter: Painter, columns: int, answer: Answered[PlanReview] | None
@@ -143,7 +143,7 @@ class PlanQuestion(Question[PlanReview]):
             )
             for index, (number, step) in enumerate(number_steps(draft.plan))
         ]
-        parts += plan_panel.dropped(draft.plan, before, painter)
+        parts += plan_panel.dropped_steps(draft.plan, before, painter)
         return [painter.paint(part, columns).rstrip("\n").split("\n") for part in parts]
 
     # --- single keys ---------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     listed: tuple[str, ...] = ()
 
 
-class Document(NamedTuple):
+class QuestionText(NamedTuple):
     """A question's lines: those before `must_see` have to be shown before it can be approved.
 
     `to_end` asks for the end of the lines, where an answer is being chosen.
@@ -105,7 +105,7 @@ class Question(ABC, Generic[Value]):
         return replace(self, note=note)
 
     @abstractmethod
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return what is shown where there are `rows` rows; `words` stand on the input line."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class Question(ABC, Generic[Value]):
     # --- whole lines ---------------------------------------------------------------------------
 
     @abstractmethod
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return what is shown line by line; what must be seen is shown a page at a time."""
 
     @abstractmethod
@@ -256,7 +256,7 @@ class ChoiceQuestion(Question[Value]):
     body: Sequence[str | tuple[str, str]]
     choices: Sequence[Option[Value]]
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return the title and the end of the body."""
         from rich.text import Text
 
@@ -266,7 +266,7 @@ class ChoiceQuestion(Question[Value]):
         parts = (Readable(Text.assemble(part)) for part in self.body)
         body = [line for part in parts for line in painter.lines(part, columns)]
         room = max(rows - len(head), 0)
-        return Document([*head, *(body[-room:] if room else [])])
+        return QuestionText([*head, *(body[-room:] if room else [])])
 
     def transcript(self, painter: Painter, columns: int, answer: Answered[Value] | None) -> str:
         """Return the title with the answer."""
@@ -296,9 +296,9 @@ class ChoiceQuestion(Question[Value]):
         option = self.by_key.get(key)
         return Answered(option.value) if option is not None else self
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return title and body as they are."""
-        return Document(
+        return QuestionText(
             [self.title, *(one if isinstance(one, str) else one[0] for one in self.body)]
         )
 

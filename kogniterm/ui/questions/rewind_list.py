@@ -15,7 +15,7 @@ from kogniterm.text.visible import render_line
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, age, plural
 from kogniterm.ui.questions.pick_list import GAP, PickList, in_one
-from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document, Option, Step
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Option, QuestionText, Step
 from kogniterm.ui.screen.surface import cells
 from kogniterm.ui.words.approval_words import effect_text
 
@@ -104,9 +104,9 @@ class RewindPickList(PickList[RewindRow, int]):
         names = ", ".join(_name(change, self.folder) for change in row.point.changes)
         return [Text(f"  {names}", "muted")]
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the messages with their numbers; line by line, none is chosen for the foot."""
-        return Document(super().text(painter, columns).lines[: -self.feet])
+        return QuestionText(super().text(painter, columns).lines[: -self.feet])
 
     def take(self, row: RewindRow) -> Step[int]:
         """Answer with a point."""
@@ -123,18 +123,18 @@ class WayBackQuestion(ChoiceQuestion[str]):
 
     message: str
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return the message, the files to restore and what cannot be restored."""
         from rich.text import Text
 
         parts = [(self.title, "heading"), (f"› {self.message}", "accent"), *self.body]
         lines = [in_one(Text.assemble(part), painter, columns) for part in parts]
-        return Document([*lines[:rows], ""] if len(lines) < rows else lines[:rows])
+        return QuestionText([*lines[:rows], ""] if len(lines) < rows else lines[:rows])
 
-    def text(self, painter: Painter, columns: int) -> Document:
+    def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the same, line by line."""
         title, *body = super().text(painter, columns).lines
-        return Document([title, f"  {self.message}", *body])
+        return QuestionText([title, f"  {self.message}", *body])
 
     def back(self) -> Step[str] | None:
         """Take Esc."""

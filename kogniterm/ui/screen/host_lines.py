@@ -1,8 +1,9 @@
-"""A command on hosts on the screen: how far it is, and the answers, equal ones once."""
+"""Hosts on the screen: how far a command on them is; answers, equal ones once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -11,6 +12,9 @@ from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostState
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen.diffs import diff
+
+if TYPE_CHECKING:
+    pass
 
 _STYLES: Mapping[HostState, tuple[str, str]] = {
     "answered": ("done", "good"),

@@ -107,7 +107,7 @@ class _Table(TableElement):
         yield table
 
 
-class Answer(Markdown):
+class AnswerMarkdown(Markdown):
     """The model's Markdown as KogniTerm shows it."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
@@ -122,7 +122,7 @@ class Answer(Markdown):
 
 def markdown(source: str, theme: Theme, style: str = "none") -> Any:
     """Return a renderable of `source`; links show their address, control characters are gone."""
-    return Answer(
+    return AnswerMarkdown(
         clean(source),
         code_theme=theme.code,
         hyperlinks=False,

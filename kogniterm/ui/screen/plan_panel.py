@@ -38,7 +38,7 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
         if "." not in number or step.id in own:
             words.append_text(_mark(step, before))
         rows.add_row(sign, words)
-    return Readable(Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text("")))
+    return Readable(Group(head, *_why(plan), rows, *dropped_steps(plan, before, painter), Text("")))
 
 
 def full(
@@ -51,7 +51,7 @@ def full(
         step_rows(plan, number, step, painter, previous, selected=step == now)
         for number, step in number_steps(plan)
     ]
-    return Group(*parts, *dropped(plan, previous, painter))
+    return Group(*parts, *dropped_steps(plan, previous, painter))
 
 
 def step_rows(
@@ -141,7 +141,7 @@ def _mark(step: PlanStep, previous: Plan | None) -> Text:
     return Text(f" ({_('changed')})", "warn") if reworded else Text("")
 
 
-def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
+def dropped_steps(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
     """Return the steps of `previous` that are no more, one line each."""
     from kogniterm.runtime.plan_edits import difference
 

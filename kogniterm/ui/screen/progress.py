@@ -28,7 +28,7 @@ class Transfer(Protocol):
         """Show that `done` of `total` bytes are complete; `doing` names the current step."""
 
 
-class Lines:
+class ProgressLines:
     """Display for logs and pipes: a line for each tenth, and for each new step."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
@@ -73,7 +73,7 @@ def transfer(title: str, stream: TextIO | None = None) -> Iterator[Transfer]:
     """Return a display for one transfer on `stream` (standard error unless given)."""
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
-        yield Lines(title, stream)
+        yield ProgressLines(title, stream)
         return
     from rich.console import Console
     from rich.progress import (
@@ -87,7 +87,7 @@ def transfer(title: str, stream: TextIO | None = None) -> Iterator[Transfer]:
 
     console = Console(file=stream)
     if console.is_dumb_terminal:
-        yield Lines(title, stream)
+        yield ProgressLines(title, stream)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     rates = (TransferSpeedColumn(), TimeRemainingColumn())

@@ -119,10 +119,6 @@ def _lines(given: Given, usual: int) -> str:
     return ", " + _("lines {first}-{last}").format(first=start, last=start + count - 1)
 
 
-def _read_file(given: Given) -> str:
-    return _shown(given["path"]) + _lines(given, 250)
-
-
 def _below(what: str, given: Given) -> str:
     """Return `what`, and the folder unless it is the one the session works in."""
     where = given.get("path", ".")
@@ -134,10 +130,6 @@ def _below(what: str, given: Given) -> str:
 def _search_text(given: Given) -> str:
     found = _below(_quoted(given["pattern"]), given)
     return f"{found}, {_shown(given['glob'])}" if given.get("glob") else found
-
-
-def _find_files(given: Given) -> str:
-    return _below(_shown(given.get("glob", "*")), given)
 
 
 def _recall_history(given: Given) -> str:
@@ -160,20 +152,16 @@ def _github(given: Given) -> str:
     return " ".join(part for part in (_shown(given["action"]), _shown(given["repo"]), what) if part)
 
 
-def _jobs(given: Given) -> str:
-    return " ".join(_shown(given[key]) for key in ("action", "id") if given.get(key))
-
-
 def _one(key: str, shown: Callable[[object], str]) -> Callable[[Given], str]:
     return lambda given: shown(given[key])
 
 
 _WORDS: Mapping[str, Callable[[Given], str]] = {
-    "read_file": _read_file,
+    "read_file": lambda given: _shown(given["path"]) + _lines(given, 250),
     "write_file": _one("path", _shown),
     "edit_file": _one("path", _shown),
     "search_text": _search_text,
-    "find_files": _find_files,
+    "find_files": lambda given: _below(_shown(given.get("glob", "*")), given),
     "recall_history": _recall_history,
     "recall": _one("question", _quoted),
     "remember": _one("text", _quoted),
@@ -185,7 +173,9 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "call_tool": _one("tool", _shown),
     "use_skill": _one("name", _shown),
     "github": _github,
-    "jobs": _jobs,
+    "jobs": lambda given: " ".join(
+        _shown(given[key]) for key in ("action", "id") if given.get(key)
+    ),
     "delegate": _one("task", _shown),
     "complete_step": _one("step", _shown),
     "end_turn": _one("outcome", _shown),

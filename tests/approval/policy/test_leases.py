@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kogniterm.approval import classify, explain, grant, judge, offers
-from kogniterm.approval.analysis.command_options import rule_table
+from kogniterm.approval.analysis.arguments import rule_table
 from kogniterm.approval.policy.leases import (
     Lease,
     LeaseKind,

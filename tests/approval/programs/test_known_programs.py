@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kogniterm import approval
 from kogniterm.approval import classify
-from kogniterm.approval.analysis.command_options import rule_table
+from kogniterm.approval.analysis.arguments import rule_table
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.types import RISK_LABELS
 

@@ -19,9 +19,8 @@ from benchmarks.memory import SET, read_set
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
 from kogniterm.memory.recall import recall
-from kogniterm.memory.search import stored_words
-from kogniterm.memory.search.stored_words import StoredWords, WordEntry
-from kogniterm.memory.search.word_index import ADJACENT, WordIndex
+from kogniterm.memory.search import word_index
+from kogniterm.memory.search.word_index import ADJACENT, StoredWords, WordEntry, WordIndex
 from kogniterm.text.language import stems_of
 from tests.memory.conftest import OpenMemory
 from tests.support.programs import needs
@@ -50,7 +49,7 @@ def indexed(database: MemoryDatabase, entries: Iterable[WordEntry]) -> WordIndex
     """Return the index of `entries` alone, whose terms are their texts."""
     made = tuple(entries)
     with database.transaction():
-        stored_words.make(database, made)
+        word_index.make(database, made)
     texts = {one.number: " ".join(one.terms) for one in made}
     words = StoredWords(database, ("", "shop"), texts)
     words.refresh()
@@ -65,13 +64,13 @@ def test_bm25_by_hand(database: MemoryDatabase) -> None:
     """Two facts of equal length: f / (f + k1) of a term, idf = ln(1 + 1.5 / 1.5)."""
     facts = [WordEntry(1, "shop", ("alpha", "beta")), WordEntry(2, "", ("beta", "beta"))]
     with database.transaction():
-        stored_words.make(database, facts)
+        word_index.make(database, facts)
     words = StoredWords(database, ("", "shop"))
     words.refresh()
     assert words.impacts("alpha") == {1: pytest.approx(1 / 1.9)}
     assert words.impacts("beta")[2] == pytest.approx(2 / 2.9)
     assert words.weight(words.holding("alpha")) == pytest.approx(math.log(2) * 1.9)
-    stored_words.remove(database, 1)
+    word_index.remove(database, 1)
     words.refresh()
     assert (len(words), words.holding("alpha"), words.impacts("alpha")) == (1, 0, {})
 
@@ -83,12 +82,12 @@ def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) 
     assert all(term == term.strip() and term for term in terms)
     assert not any(" " in term or "|" in term for term in terms)
     index = indexed(database, [WordEntry(1, "shop", tuple(terms))])
-    stored_words.index(database, 1, WordEntry(1, "shop", tuple(terms)))
+    word_index.index(database, 1, WordEntry(1, "shop", tuple(terms)))
     assert len(index) == bool(terms)
     assert set(index.search(text)) <= {1}
     if terms:
         assert 1 in index.search(text)
-    stored_words.remove(database, 1)
+    word_index.remove(database, 1)
     for table in INDEX_TABLES[:2]:
         assert database.execute(f"SELECT * FROM {table}") == []
 
@@ -103,11 +102,11 @@ def test_the_index_after_changes_is_the_index_made_anew(
     with database.transaction():
         for number, text in steps:
             if text.startswith("a"):
-                stored_words.index(database, number, None)
+                word_index.index(database, number, None)
                 final.pop(number, None)
             else:
                 final[number] = WordEntry(number, "shop", tuple(text.split()))
-                stored_words.index(database, number, final[number])
+                word_index.index(database, number, final[number])
     tables = ("fact_words", "fact_terms", "(SELECT * FROM fact_index WHERE facts > 0)")
     changed = [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
     indexed(database, final.values())
@@ -151,11 +150,11 @@ def test_words_of_lessons_stay_apart_and_go_with_them(memory: Memory) -> None:
     edited = memory.learnings.edit(memory.learnings.all()[0], "Use the dosing pump")
     assert memory.learnings.similar("feed with the dosing pump") == [edited]
     for lesson in memory.learnings.all():
-        memory.forgetter.carry_out(memory.forgetter.requested(lesson.label))
+        memory.forgetter.carry_out(memory.forgetter.read_request(lesson.label))
     assert not {"axolotl", "feeder", "quokka", "dos", "pump"} & terms(memory)
     memory.learnings.record("feed the tapir", "feeder", ok=True)
     memory.learnings.similar("feed the tapir")
-    receipt = memory.forgetter.carry_out(memory.forgetter.requested("lessons"))
+    receipt = memory.forgetter.carry_out(memory.forgetter.read_request("lessons"))
     assert [one for one in receipt.found_columns if one.startswith("fact_")] == []
     assert "zebra" in terms(memory)
 
@@ -187,7 +186,7 @@ def test_a_file_that_cannot_be_written_is_searched_without_an_index(tmp_path: Pa
     with open_memory(tmp_path, user="ana", project="shop") as memory:
         memory.add("The zebra printer stands on the third floor")
         memory.learnings.record("feed the axolotl", "feeder --now", ok=True)
-        assert not stored_words.is_made(memory.sql)
+        assert not word_index.is_made(memory.sql)
     mount = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", str(tmp_path), str(tmp_path))
     done = subprocess.run(
         [*mount, sys.executable, "-B", "-c", READ_ONLY, str(tmp_path)],
@@ -235,7 +234,7 @@ def test_the_stems_are_those_that_the_index_was_made_with() -> None:
     facts, questions = read_set(SET)
     texts = [*facts.values(), *(text for _, text in questions)]
     digest = hashlib.sha256("\n".join(" ".join(stems_of(one)) for one in texts).encode())
-    assert (stored_words.STEMMING, digest.hexdigest()[:16]) == STEMS
+    assert (word_index.STEMMING, digest.hexdigest()[:16]) == STEMS
 
 
 def test_what_is_looked_up_by_its_id_is_not_searched_for_among_all(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kogniterm.errors import SettingsError, StorageError, StorageFullError, StorageLockedError
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import fold
-from kogniterm.sessions.journal.journal import armed
+from kogniterm.sessions.journal.journal import parse_fault
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.sessions.on_file import ON_FILE
@@ -19,13 +19,13 @@ from tests.support.conversation import command_turn, write
 
 @pytest.mark.parametrize("spec", [None, "", "kill:after-intent", "full:*:3", "locked:before-note"])
 def test_specs(spec: str | None) -> None:
-    assert callable(armed(spec))
+    assert callable(parse_fault(spec))
 
 
 @pytest.mark.parametrize("spec", ["explode:x", "kill", "kill:", "kill:x:y", ":x"])
 def test_a_spec_that_says_nothing_useful(spec: str) -> None:
     with pytest.raises(SettingsError, match="is not a valid fault"):
-        armed(spec)
+        parse_fault(spec)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_spec_that_says_nothing_useful(spec: str) -> None:
 def test_a_record_that_could_not_be_written_was_never_there(
     database: Database, spec: str, kind: type[StorageError]
 ) -> None:
-    store = SessionStore(database, version="1.0", fault=armed(spec))
+    store = SessionStore(database, version="1.0", fault=parse_fault(spec))
     journal = store.create(folder="/", model="m")
     failed = 0
     for body in command_turn(1):
@@ -60,7 +60,7 @@ def test_a_record_that_could_not_be_written_was_never_there(
 
 def test_a_command_whose_intent_cannot_be_written_does_not_start(database: Database) -> None:
     """`append` stands between the approval and the run: it raises, and nothing is started."""
-    store = SessionStore(database, version="1.0", fault=armed("full:written-intent"))
+    store = SessionStore(database, version="1.0", fault=parse_fault("full:written-intent"))
     journal = store.create(folder="/", model="m")
     write(journal, command_turn(1)[:5])
     with pytest.raises(StorageFullError):

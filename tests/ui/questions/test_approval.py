@@ -20,7 +20,7 @@ from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
 from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.lines import LineQuestions
-from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, QuestionText
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.screen_preferences import KeyTimes, Preferences
 from kogniterm.ui.words.key_table import letter
@@ -37,7 +37,7 @@ def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQ
     return ApprovalQuestion(subject, explained=explained)
 
 
-def drawn(asked: ApprovalQuestion, columns: int = 80) -> Document:
+def drawn(asked: ApprovalQuestion, columns: int = 80) -> QuestionText:
     """Return what the panel shows of a question that has unlimited height."""
     return asked.document(PLAIN, columns, 1000)
 

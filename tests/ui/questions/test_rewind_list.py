@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from kogniterm.execution.undo import FileDifference, WayBack
 from kogniterm.runtime.operations.rewind_session import Lost, Rewind, RewindPoint
-from kogniterm.sessions.rewind_points import Point
+from kogniterm.sessions.history import Point
 from kogniterm.types import Effect, UserInput
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.questions.rewind_list import RewindPickList, rewind_rows, way_back_question

@@ -15,10 +15,10 @@ from kogniterm.cli.options import SESSION
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
+from kogniterm.paths import SessionId
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import expand_path
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 DEFAULT_QUEUE = "default"
