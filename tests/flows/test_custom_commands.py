@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of, typed_command
-from kogniterm.runtime.operations.project_files import trust
+from kogniterm.runtime.operations.trust_actions import trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.records import Intent, Judged

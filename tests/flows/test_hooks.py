@@ -13,7 +13,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.inputs.custom_commands import command_input
-from kogniterm.runtime.operations.project_files import revoke, trust
+from kogniterm.runtime.operations.trust_actions import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.sessions.records import Judged
 from kogniterm.types import events

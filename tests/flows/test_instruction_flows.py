@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.runtime.operations.project_files import revoke, trust
+from kogniterm.runtime.operations.trust_actions import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
 from tests.flows.conftest import MakeFlow
 from tests.flows.program import replayed

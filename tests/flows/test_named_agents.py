@@ -12,7 +12,7 @@ from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.inputs.agent_turn import address_agent
-from kogniterm.runtime.operations.project_files import revoke
+from kogniterm.runtime.operations.trust_actions import revoke
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes

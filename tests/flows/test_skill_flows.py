@@ -12,8 +12,8 @@ from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.runtime.extensions.skills.skill_sources import find_skill
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of
-from kogniterm.runtime.operations.project_files import revoke, trust
 from kogniterm.runtime.operations.stored_data import export_parts
+from kogniterm.runtime.operations.trust_actions import revoke, trust
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust import project_places

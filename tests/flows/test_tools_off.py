@@ -10,8 +10,8 @@ import pytest
 
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.inputs.agent_turn import address_agent
-from kogniterm.runtime.operations import project_files
-from kogniterm.runtime.operations.tool_list import ToolEntry, tools_of_session
+from kogniterm.runtime.operations import trust_actions
+from kogniterm.runtime.operations.tool_actions import ToolEntry, tools_of_session
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.tools.workspace_paths import mode_of
@@ -114,7 +114,7 @@ async def test_a_rule_that_comes_later_refuses_and_keeps_the_list(make_flow: Mak
     found = walk(flow.folder).files
     assert [one.kind for one in found] == ["policy"]
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, found)
-    project_files.trust(session, found)
+    trust_actions.trust(session, found)
     answer = await flow.run()
     assert session.context.offered_tools() == before
     assert not any("secret plan" in text for text in flow.shown)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import SettingsError
-from kogniterm.runtime.operations.project_files import revoke, trust
+from kogniterm.errors import SettingsError, UsageError
+from kogniterm.runtime.operations.trust_actions import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.types import ActionRequest, Decision
 from kogniterm.types.turn_values import LEFT_OPEN
@@ -122,7 +122,8 @@ async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None
     session = flow.open()
     with pytest.raises(SettingsError):
         trust(session, walk(flow.folder).files)
-    assert not revoke(session)
+    with pytest.raises(UsageError, match="is not trusted"):
+        revoke(session)
     assert "rhyme" not in session.context.system.text
 
 

@@ -117,7 +117,7 @@ def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     status, shown = terminal.run(elsewhere)
     assert "built" not in shown
     open_prompt(terminal, f"kogniterm --model {again}")
-    say(terminal, "/permissions", "project")
+    say(terminal, "/permissions", "last used")
     say(terminal, "/permissions revoke p1", "Permission p1 revoked: exactly this command")
     assert leave(terminal) == 0
     assert terminal.run(f"kogniterm run --model {again} go < /dev/null")[0] == 3

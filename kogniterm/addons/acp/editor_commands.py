@@ -12,6 +12,13 @@ from kogniterm.addons.acp.editor_questions import EditorQuestions
 from kogniterm.addons.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of
+from kogniterm.runtime.operations.action import Report, Shown, usage
+from kogniterm.runtime.operations.permission_actions import (
+    ACTIONS,
+    Permissions,
+    list_permissions,
+    revoke_permissions,
+)
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
@@ -74,65 +81,55 @@ async def _undo(room: CommandRoom, argument: str) -> None:
 
 async def _permissions(room: CommandRoom, argument: str) -> None:
     policy, (word, _space, name) = room.session.policy, argument.partition(" ")
+    held = Permissions(policy.leases, policy.revoke, {})
     if word == "revoke" and name.strip():
-        wanted = name.strip()
-        found = [one.id for one in policy.leases] if wanted == "all" else [wanted]
-        for one in found:
-            lease = policy.revoke(one)
-            said = {"id": lease.id}
-            room.updates.tell(room.say(Phrase("Permission {id} revoked.", said)))
-        return
-    if word:
+        _tell(room, revoke_permissions(held, name.strip()))
+    elif word in ("", "list"):
+        _tell(room, list_permissions(held))
+    else:
         raise UsageError("/permissions takes: revoke ID, or revoke all.")
-    lines = [f"- {one.id}: {room.say(one.text)}" for one in policy.leases]
-    none = room.say(Phrase("No permissions. They are granted at an approval question."))
-    room.updates.tell("\n".join(lines) or none)
 
 
 async def _trust(room: CommandRoom, argument: str) -> None:
-    from kogniterm.runtime.operations.project_files import revoke
-    from kogniterm.runtime.operations.project_files import trust as give_trust
-    from kogniterm.runtime.trust.project_places import walk
-    from kogniterm.runtime.trust.trust_store import TrustStore
+    from kogniterm.runtime.operations import trust_actions
 
     session, say = room.session, room.say
-    folder = Path(session.folder)
     if argument == "revoke":
-        if not revoke(session):
-            raise UsageError("{folder} is not trusted.", folder=folder)
-        room.updates.tell(say(Phrase("Trust revoked. The folder's files no longer apply.")))
+        _tell(room, trust_actions.revoke(session))
         return
     if argument:
         raise UsageError("/trust takes: revoke.")
-    store, seen = TrustStore(session.archive.paths.trust_file), walk(folder)
-    files = seen.files
-    finding = store.finding(folder, files)
-    if finding.trusted:
+    found = trust_actions.compare(trust_actions.store_of(session), Path(session.folder))
+    if found.finding.trusted:
         room.updates.tell(say(Phrase("This folder is trusted; to revoke this, use /trust revoke.")))
         return
-    lines = [f"{file.kind}  {file.name}" for file in files]
-    if not lines:
-        none = Phrase("This folder has no files that KogniTerm would use.")
-        room.updates.tell(say(none))
-        return
-    lines += map(say, (*finding.texts, *seen.passed_over))
-    lines += store.changes(folder, files).values()
-    lines += [say(one) for one in _ABOUT_TRUST]
-    title = say(Phrase("Trust this folder?"))
-    if not await room.questions.agree(title, "\n".join(lines), Phrase("Trust these files")):
-        room.updates.tell(say(_UNCHANGED))
-        return
-    give_trust(session, files)
-    room.updates.tell(say(Phrase("Folder trusted. Its files now apply.")))
+    lines = _lines(room, Report([], found.texts, found.rows))
+    if found.files:
+        about = [*lines, *found.changes.values(), *map(say, trust_actions.ABOUT)]
+        title, yes = say(trust_actions.QUESTION), Phrase("Trust these files")
+        if not await room.questions.agree(title, "\n".join(about), yes):
+            room.updates.tell(say(_UNCHANGED))
+            return
+        lines = _lines(room, trust_actions.trust(session, found.files))
+    room.updates.tell("\n".join(lines))
+
+
+def _tell(room: CommandRoom, report: Report) -> None:
+    room.updates.tell("\n".join(_lines(room, report)))
+
+
+def _lines(room: CommandRoom, report: Report) -> list[str]:
+    """Return a report as lines; a row is an item of a list."""
+
+    def text(shown: Shown) -> str:
+        return shown if isinstance(shown, str) else room.say(shown)
+
+    rows = ["- " + "  ".join(map(text, row)) for row in report.rows]
+    return [*rows, *map(text, report.lines), *map(text, report.notes)]
 
 
 _RESTORE = Phrase("Restore the files")
 _UNCHANGED = Phrase("Nothing changed.")
-_ABOUT_TRUST = (
-    Phrase("Instructions are shown to the model; rules can only be stricter than yours."),
-    Phrase("Hooks and MCP servers run programs, in the sandbox."),
-    Phrase("Its manifests are read, to remember how it is built and tested."),
-)
 
 OWN: Mapping[str, EditorCommand] = {
     "compact": EditorCommand(
@@ -140,7 +137,7 @@ OWN: Mapping[str, EditorCommand] = {
     ),
     "undo": EditorCommand(Phrase("restore the files changed by the last action"), _undo),
     "permissions": EditorCommand(
-        Phrase("list or revoke permissions"), _permissions, "[revoke ID|all]"
+        Phrase("list or revoke permissions"), _permissions, usage(ACTIONS)
     ),
     "trust": EditorCommand(
         Phrase("show what this folder provides; trust it or revoke trust"), _trust, "[revoke]"

@@ -7,22 +7,22 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import open_sessions, paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
-from kogniterm.runtime.operations.action import Action, Argument, Report, iso
+from kogniterm.runtime.operations import permission_actions
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.text.language import fold_case
 from kogniterm.types import MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.approval import Lease
-    from kogniterm.approval.policy.permission_file import Permission
     from kogniterm.approval.policy.rules import RuleSet
     from kogniterm.runtime.services.permission_store import PermissionStore
     from kogniterm.types import ApprovalMode, RiskReport, RuleTrace, Verdict
@@ -190,63 +190,16 @@ def _project_rules(folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
     return project_rules_of(policy_texts(files)), notices
 
 
+def _run_shared(act: Callable[..., Report], _call: CallOptions, **arguments: Any) -> Report:
+    """Run an action that /permissions has too, on the permissions of all projects."""
+    return act(permission_actions.of_all_projects(_store()), **arguments)
+
+
 def _store() -> PermissionStore:
     from kogniterm.runtime.services.permission_store import PermissionStore
 
     paths = paths_in_use()
     return PermissionStore(paths.permissions_file, paths.permission_uses)
-
-
-def _permissions(_call: CallOptions) -> Report:
-    """List the permissions of all projects."""
-    from kogniterm.ui.words.approval_words import use_text
-
-    store = _store()
-    found, uses = store.permissions(), store.last_uses()
-    return Report(
-        [_told(one, uses.get(one.lease.id)) for one in found],
-        rows=[
-            (
-                one.lease.id,
-                one.lease.workspace,
-                translate(one.lease.text),
-                use_text(uses.get(one.lease.id)),
-            )
-            for one in found
-        ],
-        notes=() if found else [_("No permissions. Press [p] at an approval to grant one.")],
-    )
-
-
-def _told(permission: Permission, last_use: float | None) -> dict[str, object]:
-    lease = permission.lease
-    return {
-        "id": lease.id,
-        "workspace": lease.workspace,
-        "kind": lease.kind,
-        "command": lease.report.command,
-        "folder": lease.folder,
-        "outside_sandbox": lease.outside,
-        "granted": permission.granted.isoformat(),
-        "last_used": iso(last_use),
-        "from": lease.origin,
-    }
-
-
-def _revoke(_call: CallOptions, permission: str) -> Report:
-    """Revoke a permission of any project, or all."""
-    store = _store()
-    known = [one.lease.id for one in store.permissions()]
-    ids = known if permission == "all" else [permission]
-    gone = [store.revoke(one).lease for one in ids]
-    lines = [
-        _("Permission {id} revoked: {permission}").format(
-            id=lease.id, permission=translate(lease.text)
-        )
-        for lease in gone
-    ]
-    none = [] if gone else [_("You have no permissions to revoke.")]
-    return Report([lease.id for lease in gone], lines, notes=none)
 
 
 _HOW = (
@@ -272,9 +225,6 @@ ACTIONS = (
         )),
     Action("test", "List earlier commands that the rules now decide differently", _test, _HOW,
            ("kogniterm policy test --file policy.toml",)),
-    Action("permissions", "List the permissions granted for projects", _permissions, (),
-           ("kogniterm policy permissions",)),
-    Action("revoke", "Revoke a permission, or all", _revoke,
-           (Argument("permission", "ID of the permission, or all", "ID"),),
-           ("kogniterm policy revoke p1", "kogniterm policy revoke all")),
+    *(action._replace(name=name, run=partial(_run_shared, action.run)) for name, action in
+      zip(("permissions", "revoke"), permission_actions.ACTIONS, strict=True)),
 )  # fmt: skip

@@ -7,9 +7,9 @@ from pathlib import Path
 from kogniterm.cli.options import JSON, Example, Subparsers, add_argument, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
-from kogniterm.errors import UsageError
-from kogniterm.runtime.operations.action import Argument, Report
-from kogniterm.ui.locale import _, mark, translate
+from kogniterm.runtime.operations.action import Argument, Report, Shown
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import mark
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -38,11 +38,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     """Show, trust or revoke."""
-    from kogniterm.approval import load_rules
     from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
-    from kogniterm.runtime.trust.project_places import walk
+    from kogniterm.runtime.operations import trust_actions
+    from kogniterm.runtime.services.policy_service import project_rules_of
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
-    from kogniterm.ui.commands.policy import kind_words
 
     store = TrustStore(paths_in_use().trust_file)
     if listed:
@@ -50,32 +49,21 @@ def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
         return Report(list(folders), folders or [""])
     folder = Path(call.folder())
     if revoke:
-        if not store.revoke(folder):
-            raise UsageError("{folder} is not trusted.", folder=folder)
-        return Report(
-            {"folder": str(folder), "trusted": False}, [_("The folder is no longer trusted.")]
-        )
-    seen = walk(folder)
-    files = seen.files
-    changes = store.changes(folder, files)
+        return trust_actions.revoke_folder(store, folder)
+    found = trust_actions.compare(store, folder)
     if not show:
         # Rules and hooks that are wrong would keep every session from opening.
-        for name, text in policy_texts(files).items():
-            load_rules(text, origin=name, tighten_only=True)
-        project_hooks(files)
-        store.trust(folder, files)
-    finding = store.finding(folder, files)
-    kinds = kind_words()
-    width = max(map(len, kinds.values()))
-    lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
-    lines = lines or [_("This folder has no files that KogniTerm would use.")]
-    lines += [translate(text) for text in finding.texts if finding.known]
-    lines += [translate(text) for text in seen.passed_over]
-    lines += [line for change in changes.values() for line in change.splitlines()]
-    lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
+        project_rules_of(policy_texts(found.files))
+        project_hooks(found.files)
+        store.trust(folder, found.files)
+        found = trust_actions.compare(store, folder)._replace(changes=found.changes)
+    lines: list[Shown] = [*found.texts]
+    lines += [line for change in found.changes.values() for line in change.splitlines()]
+    if found.finding.trusted:
+        lines.append(Phrase("This folder is trusted.") if show else trust_actions.TRUSTED)
     data = {
         "folder": str(folder),
-        "trusted": finding.trusted,
-        "files": [{"name": f.name, "kind": f.kind, "sha256": f.digest} for f in files],
+        "trusted": found.finding.trusted,
+        "files": [{"name": f.name, "kind": f.kind, "sha256": f.digest} for f in found.files],
     }
-    return Report(data, lines)
+    return Report(data, lines, found.rows)

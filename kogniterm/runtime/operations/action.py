@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from kogniterm.errors import EXIT_DONE, UnusableValueError
@@ -58,6 +59,39 @@ class Action(NamedTuple):
     examples: tuple[str, ...] = ()
     session_options: bool = False
     unknown_option: Phrase | None = None
+
+    @property
+    def words(self) -> tuple[Argument, ...]:
+        """Return the arguments that are words; the others are options."""
+        return tuple(one for one in self.arguments if one.name[0] != "-")
+
+    @property
+    def usage(self) -> str:
+        """Return the words behind its name."""
+        optional = ("?", "*")
+        return " ".join(
+            f"[{one.metavar}]" if one.nargs in optional else one.metavar for one in self.words
+        )
+
+
+def usage(actions: Sequence[Action]) -> str:
+    """Return how the actions of a slash command are written, such as [list|show|pin ID]."""
+    together = (
+        ("|".join(one.name for one in alike), words)
+        for words, alike in groupby(actions, lambda one: one.usage)
+    )
+    return f"[{'|'.join(f'{names} {words}'.rstrip() for names, words in together)}]"
+
+
+def completions(actions: Sequence[Action]) -> list[str]:
+    """Return what completes a slash command made of actions: names, and words that are fixed."""
+    fixed = [
+        f"{action.name} {choice}"
+        for action in actions
+        for one in action.words
+        for choice in one.choices or ()
+    ]
+    return [*(action.name for action in actions), *fixed]
 
 
 Shown = str | Phrase

@@ -1,4 +1,4 @@
-"""Files of a project: what the user trusts of them, and the AGENTS.md that /init proposes.
+"""The AGENTS.md that /init proposes for a project.
 
 The model writes AGENTS.md in a usual turn, whose edit is approved like any other. Where the model
 is too small for that, the file gets what a scan of the folder finds, between two marks.
@@ -12,54 +12,9 @@ from typing import TYPE_CHECKING
 from kogniterm import prompts
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
 from kogniterm.memory.project.project_scan import scan
-from kogniterm.runtime.context import use_instructions
-from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
-from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
-from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
-from kogniterm.sessions.records import Noted
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
-
-
-def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
-    """Trust exactly `files`, as the user saw them.
-
-    Their rules apply from now on, and the model gets their instructions.
-
-    Raises `SettingsError` for rules or hooks that are wrong; then nothing is trusted.
-    """
-    hooks = project_hooks(files)
-    session.policy.use_project_rules(policy_texts(files))
-    session.extensions.hook_service.project = hooks
-    _store(session).trust(Path(session.folder), files)
-    journal = session.journal
-    journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    _use(session, files)
-    _look(session)
-
-
-def revoke(session: LiveSession) -> bool:
-    """Revoke the trust of the folder; return False when it was not trusted."""
-    if not _store(session).revoke(Path(session.folder)):
-        return False
-    session.policy.use_project_rules({})
-    session.extensions.hook_service.project = HookSet()
-    session.journal.record(Noted("trust", {"files": {}}))
-    _use(session, ())
-    session.context.agents.revoke_project()
-    _look(session)
-    return True
-
-
-def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
-    """Give the model the user's instructions and those of trusted `files`, and their skills."""
-    journal = session.journal
-    session.archive.first_walk.take()
-    text = journal.redact(in_force(session.archive.paths, files))
-    use_instructions(journal, text, session.extensions.skills.catalogue())
-    session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 
 def scan_project(session: LiveSession) -> ProjectProfile:
@@ -67,16 +22,6 @@ def scan_project(session: LiveSession) -> ProjectProfile:
     if session.memory is not None:
         return session.memory.project.scan_now()
     return scan(Path(session.folder), session.journal.clock)
-
-
-def _look(session: LiveSession) -> None:
-    """Scan the folder in the background where it is trusted; drop what was found where not."""
-    if session.memory is not None:
-        session.memory.project.look()
-
-
-def _store(session: LiveSession) -> TrustStore:
-    return TrustStore(session.archive.paths.trust_file)
 
 
 MOST_LISTED = 12

@@ -84,11 +84,9 @@ def read_action(
         names = ", ".join(one.name for one in actions)
         raise UsageError("/{command} takes: {names}.", command=command, names=names)
     options = {name: one for one in action.arguments for name in one.names if name[0] == "-"}
-    waiting = [one for one in action.arguments if one.name[0] != "-"]
-    usage = UsageError(
-        "Incomplete command. Use: {usage}",
-        usage=" ".join([f"/{command}", name, *(one.metavar for one in waiting)]),
-    )
+    waiting = [*action.words]
+    written = f"/{command} {name} {action.usage}".rstrip()
+    incomplete = UsageError("Incomplete command. Use: {usage}", usage=written)
     given: dict[str, Any] = {
         one.dest: one.default if one.takes_value else False for one in action.arguments
     }
@@ -100,14 +98,14 @@ def read_action(
         elif option is not None and words:
             given[option.dest] = _read_value(option, words.pop(0))
         elif option is not None or not waiting:
-            raise usage
+            raise incomplete
         elif waiting[0].nargs in ("*", "+"):
             given[waiting.pop(0).dest], words = [word, *words], []
         else:
             argument = waiting.pop(0)
             given[argument.dest] = _read_value(argument, word)
     if any(one.nargs not in ("?", "*") for one in waiting):
-        raise usage
+        raise incomplete
     return action, given
 
 

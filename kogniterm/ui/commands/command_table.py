@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kogniterm.runtime.operations import memory_actions, permission_actions, tool_actions
+from kogniterm.runtime.operations.action import completions, usage
 from kogniterm.types import MODE_NAMES, Phrase
 from kogniterm.ui.commands import (
     budget,
@@ -14,7 +16,6 @@ from kogniterm.ui.commands import (
     policy,
     rewind,
     sessions,
-    tools,
     workspace,
 )
 from kogniterm.ui.locale import LANGUAGES
@@ -53,7 +54,7 @@ COMMANDS = (
             rewind.rewind, while_running=False),
     Command("memory",
             Phrase("list memories, or show, search, add and change them"),
-            memory.use_memory, f"[{'|'.join(memory.NAMES)}] [ID|TEXT]", memory.memory_choices),
+            memory.use_memory, usage(memory_actions.ACTIONS), completions(memory_actions.ACTIONS)),
     Command("preferences", Phrase("list your preferences, or set and remove one"),
             memory.preferences, "[set NAME VALUE|remove NAME] [--project]",
             memory.preference_choices),
@@ -63,11 +64,11 @@ COMMANDS = (
     Command("incognito", Phrase("turn memory off for the rest of the session"),
             memory.incognito),
     Command("permissions", Phrase("list or revoke permissions"), policy.permissions,
-            "[revoke ID|all]", policy.permission_choices),
+            usage(permission_actions.ACTIONS), policy.permission_choices),
     Command("secret", Phrase("give commands a secret as a variable, or list the names"),
             policy.secret, "[NAME|list]", policy.secret_choices),
     Command("tools", Phrase("list the tools with their effect and state, or explain one"),
-            tools.tools, "[show NAME]", tools.tool_choices),
+            policy.tools, usage(tool_actions.ACTIONS), policy.tool_choices),
     Command("mcp", Phrase("list the MCP servers; show, trust or restart one"), extensions.mcp,
             f"[{'|'.join(extensions.MCP_ACTIONS)} NAME]", extensions.mcp_choices,
             while_running=False),

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 MOST = 40
-NAMES = tuple(one.name for one in ACTIONS)
 
 
 async def use_memory(repl: Repl, argument: str) -> None:
@@ -103,11 +102,6 @@ def incognito(repl: Repl, argument: str) -> None:
             {"id": repl.session.id},
         )
     )
-
-
-def memory_choices(repl: Repl) -> Iterable[str]:
-    """Return the actions of /memory."""
-    return [*NAMES, "project rescan"]
 
 
 # --- pieces -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""/permissions and /trust: what may run unasked, and what of a folder takes effect."""
+"""/permissions, /tools, /secret and /trust: what may run unasked, and with what."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.operations import tool_actions
+from kogniterm.runtime.operations.action import Report, completions
+from kogniterm.runtime.operations.permission_actions import ACTIONS, Permissions
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.command_helpers import first_word, table
+from kogniterm.ui.commands.command_helpers import one_of, read_action, write_report
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
-from kogniterm.ui.words.approval_words import source_text, use_text
 
 if TYPE_CHECKING:
     from kogniterm.sessions.history import PastJudgement
@@ -24,31 +26,29 @@ MOST_CHANGED_LINES = 40
 
 
 def permissions(repl: Repl, argument: str) -> None:
-    """Run /permissions [revoke ID|all]."""
-    word, rest = first_word(argument)
+    """Run /permissions [list|revoke ID]."""
     policy = repl.session.policy
-    if word == "revoke":
-        if not rest:
-            raise UsageError("Specify which permission to revoke: its ID, or all.")
-        ids = [one.id for one in policy.leases] if rest == "all" else [rest]
-        if not ids:
-            repl.display.say(Phrase("You have no permissions to revoke."))
-        for lease_id in ids:
-            lease = policy.revoke(lease_id)
-            values = {"id": lease.id, "permission": lease.text}
-            repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
-        return
-    if word:
-        raise UsageError("/permissions takes: revoke ID or revoke all.")
-    leases = policy.leases
-    if not leases:
-        repl.display.say(Phrase("No permissions. Press [a] or [p] at an approval to grant one."))
-        return
-    rows = [
-        (one.id, source_text(one), translate(one.text), use_text(one.last_used)) for one in leases
-    ]
-    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
-    _why_asked(repl)
+    action, arguments = read_action("permissions", ACTIONS, argument or "list")
+    write_report(repl, action.run(Permissions(policy.leases, policy.revoke, {}), **arguments))
+    if action.name == "list" and policy.leases:
+        _why_asked(repl)
+
+
+def tools(repl: Repl, argument: str) -> None:
+    """Run /tools [list|show NAME]; a bare name is plain enough."""
+    actions = tool_actions.ACTIONS
+    words = argument or "list"
+    known = words.split()[0] in [one.name for one in actions]
+    action, arguments = read_action("tools", actions, words if known else f"show {words}")
+    write_report(repl, action.run(tool_actions.tools_of_session(repl.session), **arguments))
+    if action.name == "list":
+        repl.display.say(Phrase("To see one with its arguments and rules: /tools show NAME"))
+
+
+def tool_choices(repl: Repl) -> Iterable[str]:
+    """Return the actions, with the tools that can be shown."""
+    tools = tool_actions.tools_of_session(repl.session).entries
+    return [*completions(tool_actions.ACTIONS), *(f"show {entry.name}" for entry in tools)]
 
 
 async def secret(repl: Repl, argument: str) -> None:
@@ -110,78 +110,38 @@ def _last_asked(repl: Repl) -> PastJudgement | None:
 
 async def trust(repl: Repl, argument: str) -> None:
     """Run /trust [revoke]."""
-    from kogniterm.runtime.operations.project_files import revoke
-    from kogniterm.runtime.operations.project_files import trust as give_trust
-    from kogniterm.runtime.trust.project_places import walk
-    from kogniterm.runtime.trust.trust_store import TrustStore, shown_name
+    from kogniterm.runtime.operations import trust_actions
     from kogniterm.ui.screen.diffs import diff
 
-    folder = Path(repl.session.folder)
-    store = TrustStore(repl.session.archive.paths.trust_file)
-    seen = walk(folder)
-    files = seen.files
-    if argument not in ("", "revoke"):
-        raise UsageError("/trust takes: revoke.")
-    if argument == "revoke":
-        if not revoke(repl.session):
-            raise UsageError("{folder} is not trusted.", folder=folder)
+    session = repl.session
+    if argument and one_of(argument, ("revoke",)):
+        report = trust_actions.revoke(session)
         repl.read_custom_commands()
-        repl.display.say(Phrase("Trust revoked. The folder's files no longer apply."))
+        write_report(repl, report)
         return
-    finding = store.finding(folder, files)
-    kinds = kind_words()
-    rows = list(dict.fromkeys((shown_name(one), kinds[one.kind]) for one in files))
-    if rows:
-        repl.display.write(table(rows, ("accent", "muted")))
-    else:
-        repl.display.say(Phrase("This folder has no files that KogniTerm would use."))
-    for text in (*finding.texts, *seen.passed_over):
-        repl.display.say(text)
-    for change in store.changes(folder, files).values():
+    found = trust_actions.compare(trust_actions.store_of(session), Path(session.folder))
+    write_report(repl, Report(rows=found.rows, notes=found.texts))
+    for change in found.changes.values():
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))
-    if finding.trusted:
+    if found.finding.trusted:
         repl.display.say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
         return
     answer = await repl.choose(
-        _("Trust this folder?"),
-        [
-            _("Instructions are shown to the model; rules can only be stricter than yours."),
-            _("Hooks and MCP servers run programs, in the sandbox."),
-            _("Its manifests are read, to remember how it is built and tested."),
-        ],
+        translate(trust_actions.QUESTION),
+        [*map(translate, trust_actions.ABOUT)],
         [Option("yes", _("trust these files"), "yes"), Option("no", _("no"), "no")],
     )
-    if answer == "yes":
-        give_trust(repl.session, files)
-        repl.display.say(Phrase("Folder trusted. Its files now apply."))
-        if agents := ", ".join(repl.session.context.agents.news(files)):
-            repl.display.say(
-                Phrase("Sub-agents from the next session on: {names}", {"names": agents})
-            )
-        new = ", ".join(f"/{name}" for name in repl.read_custom_commands())
-        if new:
-            repl.display.say(Phrase("New commands: {names}", {"names": new}))
-    else:
+    if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
+        return
+    write_report(repl, trust_actions.trust(session, found.files))
+    if new := ", ".join(f"/{name}" for name in repl.read_custom_commands()):
+        repl.display.say(Phrase("New commands: {names}", {"names": new}))
 
 
 def permission_choices(repl: Repl) -> Iterable[str]:
-    """Return the permissions that can be revoked; none while their file has mistakes."""
+    """Return the actions, with the permissions that can be revoked unless their file is wrong."""
     with suppress(UsageError):
-        return [f"revoke {one.id}" for one in repl.session.policy.leases]
-    return []
-
-
-def kind_words() -> dict[str, str]:
-    """Return what a project's files are, for users."""
-    return {
-        "instructions": _("instructions"),
-        "nested": _("instructions for its folder"),
-        "import": _("imported by instructions"),
-        "policy": _("rules"),
-        "command": _("custom command"),
-        "agent": _("sub-agent"),
-        "skill": _("skill"),
-        "hooks": _("hooks"),
-        "mcp": _("MCP servers"),
-    }
+        leases = [f"revoke {one.id}" for one in repl.session.policy.leases]
+        return [*completions(ACTIONS), *leases]
+    return completions(ACTIONS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kogniterm.runtime.questions.approval_facts import effect_line, label_phrase, mode_name
@@ -11,7 +10,6 @@ from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
-    from kogniterm.approval import Lease
     from kogniterm.types.parked_questions import ParkedQuestion
 
 MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
@@ -60,19 +58,6 @@ def origin_text(origin: str) -> str:
     if kind == "lease" and space:
         return _("permission {id}").format(id=rest)
     return words.get(origin, origin)
-
-
-def source_text(lease: Lease) -> str:
-    """Return whether a permission belongs to the session or to its project."""
-    return _("project") if lease.origin else _("session")
-
-
-def use_text(moment: float | None) -> str:
-    """Return when a permission was used last."""
-    if moment is None:
-        return _("not used yet")
-    time = datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
-    return _("last used {time}").format(time=time)
 
 
 def refused_text(verdict: Verdict) -> str:

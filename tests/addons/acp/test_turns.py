@@ -131,7 +131,7 @@ async def test_a_permission_is_granted_listed_and_revoked(make_editor: MakeEdito
         await user.say(session, "make it")
         assert len(user.asked) == 1
         await user.say(session, "/permissions")
-        assert "- s1: exactly this command" in user.said()
+        assert "- s1  session  exactly this command" in user.said()
         await user.say(session, "/permissions revoke s1")
         await user.say(session, "make it")
         assert len(user.asked) == 2

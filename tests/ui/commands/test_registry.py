@@ -48,11 +48,15 @@ def test_an_unknown_command_names_the_one_that_was_meant() -> None:
             registry.find(typed)
 
 
-def test_help_lists_the_actions_of_memory() -> None:
-    command = Registry(COMMANDS).find("memory")
-    assert command.arguments == (
-        "[list|search|show|lessons|add|edit|confirm|pin|undo|project] [ID|TEXT]"
+def test_usage_and_completion_follow_from_the_actions() -> None:
+    registry = Registry(COMMANDS)
+    assert registry.find("permissions").arguments == "[list|revoke ID|all]"
+    memory = registry.find("memory")
+    assert memory.arguments == (
+        "[list|search WORD|show ID|lessons|add TEXT|edit ID TEXT|confirm|pin|undo ID"
+        "|project [rescan]]"
     )
+    assert {"list", "undo", "project rescan"} <= set(memory.completions(None))
 
 
 def test_two_commands_may_not_share_a_name() -> None:

@@ -112,7 +112,7 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     flow = make_flow(script, decisions=[yes, yes])
     session = flow.open()
     repl = Commanded(session)
-    assert "No permissions. Press [a] or [p]" in await repl.type("/permissions")
+    assert "No permissions. You grant them at approvals." in await repl.type("/permissions")
     assert "You have no permissions to revoke." in await repl.type("/permissions revoke all")
     user = flow.user
     assert user is not None

@@ -1,4 +1,4 @@
-"""Every tool for the user: what it does, where it is from, its state, and the rules about it."""
+"""Tools: what `kogniterm tools` and /tools both do, and how both show it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm import prompts
-from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
-from kogniterm.approval import RuleSet
-from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.tool_names import meant_tool, shared_name
-from kogniterm.runtime.extensions.tool_service import ToolSet, by_rule, gather_tools
-from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
-from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
-from kogniterm.settings import Settings
+from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
 from kogniterm.types import ApprovalMode, EffectClass, Phrase, PlanMode, ToolSpec
 
 if TYPE_CHECKING:
+    from kogniterm.approval import RuleSet
+    from kogniterm.approval.policy.rules import Rule
     from kogniterm.paths import Paths
+    from kogniterm.runtime.extensions.tool_service import ToolSet
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.settings import Settings
 
 PLAN_REFUSES = frozenset({"edit", "network", "external"})
 """Effects that plan mode refuses."""
@@ -60,6 +56,8 @@ class ToolEntry(NamedTuple):
     @property
     def full_json(self) -> dict[str, Any]:
         """Return the entry with its description, arguments and rules."""
+        from kogniterm.runtime.extensions.tool_names import shared_name
+
         rules = [
             {"from": rule.origin, "decision": rule.decision, "reason": rule.reason or None}
             for rule in self.rules
@@ -80,6 +78,8 @@ class Listed(NamedTuple):
 
     def find(self, name: str) -> ToolEntry:
         """Return the tool called `name`. Raises `UsageError` with the name that was meant."""
+        from kogniterm.runtime.extensions.tool_names import meant_tool
+
         for entry in self.entries:
             if entry.name == name:
                 return entry
@@ -106,6 +106,11 @@ def tools_of_session(session: LiveSession) -> Listed:
 
 def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     """Return the tools that a new session in `folder` would have."""
+    from kogniterm import prompts
+    from kogniterm.runtime.extensions.tool_service import gather_tools
+    from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
+    from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
+
     files, notices = trusted_files(TrustStore(paths.trust_file), Path(folder))
     rules = rules_of(paths.policy_file) + project_rules_of(policy_texts(files))
     prompts.use(prompts.own_files(paths.prompts))
@@ -121,6 +126,9 @@ def _listed(known: ToolSet, rules: RuleSet, mode: ApprovalMode, plans: PlanMode)
 def _entry(
     spec: ToolSpec, known: ToolSet, rules: RuleSet, mode: ApprovalMode, plans: PlanMode
 ) -> ToolEntry:
+    from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
+    from kogniterm.runtime.extensions.tool_service import by_rule
+
     plugin = known.plugins.get(spec.name)
     effect = plugin.effect if plugin is not None else spec.may or spec.effect
     package = plugin.source if plugin is not None else ""
@@ -138,14 +146,118 @@ def _entry(
     return ToolEntry(spec, effect, package, off, note, rules.about(spec.name))
 
 
-def arguments_of(spec: ToolSpec) -> list[tuple[str, str, str]]:
-    """Return (name, type, description) of each argument; a star follows a required name."""
+def list_tools(listed: Listed) -> Report:
+    """List the tools with their effect, their source and what switches them off."""
+    off = sum(entry.off is not None for entry in listed.entries)
+    counts = {"on": len(listed.entries) - off, "off": off}
+    return Report(
+        [entry.json for entry in listed.entries],
+        [Phrase("Tools: {on} on, {off} off", counts)],
+        [
+            (entry.name, _EFFECTS[entry.effect], _source(entry), _state(entry))
+            for entry in listed.entries
+        ],
+        listed.notices,
+    )
+
+
+def show_tool(listed: Listed, name: str) -> Report:
+    """Show a tool with its arguments and what decides about it. Raises `UsageError`."""
+    entry = listed.find(name)
+    arguments: list[tuple[Shown, Shown]] = _arguments(entry.spec)
+    if arguments:
+        arguments.insert(0, (Phrase("Arguments"), Phrase("* required")))
+    rows: list[tuple[Shown, Shown]] = [
+        (Phrase("Source"), _source(entry)),
+        (Phrase("Effect"), _EFFECTS[entry.effect]),
+        (Phrase("State"), _state(entry)),
+        *((Phrase("Rule"), _rule_text(rule)) for rule in entry.rules),
+        (Phrase("Otherwise") if entry.rules else Phrase("Approval"), _otherwise(entry)),
+    ]
+    lines = [entry.name, *entry.spec.description.splitlines()]
+    return Report(entry.full_json, lines, [*rows, *arguments])
+
+
+ACTIONS = (
+    Action("list", "List the tools of the model and their state", list_tools),
+    Action("show", "Explain one tool", show_tool, (Argument("name", "Name of a tool", "NAME"),)),
+)
+
+_EFFECTS: Mapping[EffectClass, Phrase] = {
+    "none": Phrase("no effect"),
+    "read": Phrase("reads files"),
+    "edit": Phrase("edits files"),
+    "network": Phrase("uses the network"),
+    "command": Phrase("runs commands"),
+    "hosts": Phrase("runs commands on hosts"),
+    "person": Phrase("asks you"),
+    "keystrokes": Phrase("controls jobs"),
+    "external": Phrase("unknown effect"),
+}
+
+
+def _source(entry: ToolEntry) -> Phrase:
+    if not entry.package:
+        return Phrase("built in")
+    return Phrase("package {name}", {"name": entry.package})
+
+
+def _state(entry: ToolEntry) -> Phrase:
+    if entry.off is not None:
+        return Phrase("off ({why})", {"why": entry.off})
+    return Phrase("on") if entry.note is None else Phrase("on ({why})", {"why": entry.note})
+
+
+_DECISIONS = {"allow": Phrase("allow"), "ask": Phrase("ask"), "deny": Phrase("deny")}
+
+
+def _rule_text(rule: Rule) -> Phrase:
+    """Return a rule about a tool: its decision, what narrows it, its reason and its place."""
+    narrowed = [
+        *(f"program {name}" for name in rule.programs),
+        *([f"arguments {rule.arguments.pattern}"] if rule.arguments is not None else []),
+        *([f"path {rule.path}"] if rule.path is not None else []),
+        *([f"mode {rule.mode}"] if rule.mode is not None else []),
+    ]
+    about = f" ({', '.join(narrowed)})" if narrowed else ""
+    reason = f": {rule.reason}" if rule.reason else ""
+    values = {"decision": _DECISIONS[rule.decision], "more": f"{about}{reason} · {rule.origin}"}
+    return Phrase("{decision}{more}", values)
+
+
+_BY_EFFECT = {
+    "command": Phrase("Every command is checked; your rules, the mode or you decide."),
+    "hosts": Phrase("Every command is checked like a local one; you decide on its hosts."),
+    "edit": Phrase(
+        "Asks; in accept-edits and auto mode, edits of workspace files run without a question."
+    ),
+    "network": Phrase("Asks, unless a rule of yours allows the tool."),
+    "person": Phrase("Never asks for approval: it puts a question to you."),
+    "keystrokes": Phrase("Reads without a question; asks before it types, stops or keeps a job."),
+    "read": Phrase("Reads without a question; asks before it reads a file that may hold secrets."),
+    "none": Phrase("Runs without a question: it changes nothing outside the session."),
+}
+_FOREIGN = Phrase("Asks, whatever effect it declares, unless a rule of yours allows the tool.")
+
+
+def _otherwise(entry: ToolEntry) -> Phrase:
+    """Return what decides where no rule does."""
+    if entry.package:
+        return _FOREIGN
+    if entry.name == "delegate":
+        return Phrase("Runs without a question; each action of the sub-agent is decided by itself.")
+    return _BY_EFFECT[entry.effect]
+
+
+def _arguments(spec: ToolSpec) -> list[tuple[Shown, Shown]]:
+    """Return each argument with its type and description; a star follows a required name."""
     properties: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
     required = spec.parameters.get("required", ())
     return [
-        (f"{name}*" if name in required else name, _type(one), str(one.get("description", "")))
+        (f"{name}*" if name in required else name,
+         "  ".join(filter(None, (_type(one), str(one.get("description", ""))))))
         for name, one in properties.items()
-    ]
+    ]  # fmt: skip
 
 
 def _type(schema: Mapping[str, Any]) -> str:

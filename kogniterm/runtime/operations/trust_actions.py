@@ -1,0 +1,133 @@
+"""Trust of a folder: what `kogniterm trust`, /trust and an editor all do and say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime.context import use_instructions
+from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
+from kogniterm.runtime.operations.action import Report
+from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
+from kogniterm.runtime.trust.project_places import ProjectFile, walk
+from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore, policy_texts, shown_name
+from kogniterm.sessions.records import Noted
+from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+QUESTION = Phrase("Trust this folder?")
+ABOUT = (
+    Phrase("Instructions are shown to the model; rules can only be stricter than yours."),
+    Phrase("Hooks and MCP servers run programs, in the sandbox."),
+    Phrase("Its manifests are read, to remember how it is built and tested."),
+)
+"""Consequences of trust, for the question."""
+TRUSTED = Phrase("Folder trusted. Its files now apply.")
+_KINDS: Mapping[str, Phrase] = {
+    "instructions": Phrase("instructions"),
+    "nested": Phrase("instructions for its folder"),
+    "import": Phrase("imported by instructions"),
+    "policy": Phrase("rules"),
+    "command": Phrase("custom command"),
+    "agent": Phrase("sub-agent"),
+    "skill": Phrase("skill"),
+    "hooks": Phrase("hooks"),
+    "mcp": Phrase("MCP servers"),
+}
+
+
+class FolderTrust(NamedTuple):
+    """The files of a folder that KogniTerm would use, compared with those that are trusted.
+
+    `changes` has a unified diff by file name.
+    """
+
+    files: tuple[ProjectFile, ...]
+    finding: TrustFinding
+    passed_over: tuple[Phrase, ...]
+    changes: Mapping[str, str]
+
+    @property
+    def rows(self) -> list[tuple[str, Phrase]]:
+        """Return the names of the files with their kinds; a skill once."""
+        return list({shown_name(one): _KINDS[one.kind] for one in self.files}.items())
+
+    @property
+    def texts(self) -> tuple[Phrase, ...]:
+        """Return what there is to say about them."""
+        none = Phrase("This folder has no files that KogniTerm would use.")
+        found = (*self.finding.texts, *self.passed_over)
+        return found if self.files else (none, *found)
+
+
+def compare(store: TrustStore, folder: Path) -> FolderTrust:
+    """Return the files of `folder`, compared with those trusted."""
+    seen = walk(folder)
+    files = seen.files
+    return FolderTrust(
+        files, store.finding(folder, files), seen.passed_over, store.changes(folder, files)
+    )
+
+
+def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
+    """Trust exactly `files`, as the user saw them.
+
+    Their rules apply from now on, and the model gets their instructions.
+
+    Raises `SettingsError` for rules or hooks that are wrong; then nothing is trusted.
+    """
+    hooks = project_hooks(files)
+    session.policy.use_project_rules(policy_texts(files))
+    session.extensions.hook_service.project = hooks
+    store_of(session).trust(Path(session.folder), files)
+    journal = session.journal
+    journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
+    _use(session, files)
+    _look(session)
+    agents = ", ".join(session.context.agents.news(files))
+    later = Phrase("Sub-agents from the next session on: {names}", {"names": agents})
+    return Report(lines=(TRUSTED, later) if agents else (TRUSTED,))
+
+
+def revoke(session: LiveSession) -> Report:
+    """Revoke the trust of the session's folder. Raises `UsageError` when it was not trusted."""
+    report = revoke_folder(store_of(session), Path(session.folder))
+    session.policy.use_project_rules({})
+    session.extensions.hook_service.project = HookSet()
+    session.journal.record(Noted("trust", {"files": {}}))
+    _use(session, ())
+    session.context.agents.revoke_project()
+    _look(session)
+    return report
+
+
+def revoke_folder(store: TrustStore, folder: Path) -> Report:
+    """Revoke the trust of `folder`. Raises `UsageError` when it was not trusted."""
+    if not store.revoke(folder):
+        raise UsageError("{folder} is not trusted.", folder=folder)
+    told = Phrase("Trust revoked. The folder's files no longer apply.")
+    return Report({"folder": str(folder), "trusted": False}, [told])
+
+
+def store_of(session: LiveSession) -> TrustStore:
+    """Return the record of the trusted folders."""
+    return TrustStore(session.archive.paths.trust_file)
+
+
+def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
+    """Give the model the user's instructions and those of trusted `files`, and their skills."""
+    journal = session.journal
+    session.archive.first_walk.take()
+    text = journal.redact(in_force(session.archive.paths, files))
+    use_instructions(journal, text, session.extensions.skills.catalogue())
+    session.context.nested = NestedInstructions(session.context.nested.workspace, files)
+
+
+def _look(session: LiveSession) -> None:
+    """Scan the folder in the background where it is trusted; drop what was found where not."""
+    if session.memory is not None:
+        session.memory.project.look()
