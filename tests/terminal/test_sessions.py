@@ -87,7 +87,6 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     assert "the first thing" in shown or "open" in shown
     say(terminal, "/fork", "copy")
     say(terminal, "/rename The copy", "The copy")
-    say(terminal, "/sessions", "the first thing")
     say(terminal, "/export jsonl mine.jsonl", "exported")
     say(terminal, "/bug bug.json", "bug.json")
     say(terminal, "/new")

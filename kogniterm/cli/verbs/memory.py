@@ -12,9 +12,7 @@ from kogniterm.cli.options import JSON, TO_FILE, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
     confirm,
-    file_to_write,
     location_of,
-    note_written,
     open_sessions,
     paths_in_use,
     user_name,
@@ -268,20 +266,16 @@ def _receipt(receipt: Receipt) -> Report:
 
 def _export(call: CallOptions, to: str | None, no_redact: bool) -> Report:
     from kogniterm.memory.memory_transfer import export_lines
-    from kogniterm.storage.drivers import storage_errors
+    from kogniterm.runtime.operations.stored_data import write_for_user
     from kogniterm.text.redact import redact
 
     with _open(call) as memory:
         lines = export_lines(memory) if no_redact else export_lines(memory, redact=redact)
-    text = "".join(f"{line}\n" for line in lines)
-    if not to:
-        sys.stdout.write(text)
-        return Report(printed=True)
-    target = file_to_write(to)
-    with storage_errors(target):
-        target.touch(mode=0o600)
-        target.write_text(text, encoding="utf-8")
-    note_written(target, "export")
+    parts = (f"{line}\n" for line in lines)
+    if to:
+        write_for_user(paths_in_use(), expand_path("", to), parts, "export")
+    else:
+        sys.stdout.writelines(parts)
     return Report(printed=True)
 
 

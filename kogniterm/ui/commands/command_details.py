@@ -33,7 +33,7 @@ GROUPS = (
     Group(Phrase("Extensions"), ("mcp", "skills", "agents", "hooks"), "mcp"),
     Group(Phrase("Memory"), ("memory", "preferences", "forget", "why", "incognito"), "memory"),
     Group(Phrase("Sessions"),
-          ("new", "sessions", "resume", "fork", "rename", "export", "compact"), "resume"),
+          ("new", "resume", "fork", "rename", "export", "compact"), "resume"),
     Group(Phrase("Screen and help"),
           ("help", "keys", "theme", "thoughts", "lang", "bug", "quit"), "help"),
 )  # fmt: skip
@@ -91,7 +91,6 @@ DETAILS: Mapping[str, Detail] = {
     "incognito": Detail("/incognito", Phrase("neither read nor write memory from now on")),
     "new": Detail("/new", Phrase("save this session and start another"),
         Phrase("The session before can be resumed with /resume.")),
-    "sessions": Detail("/sessions", Phrase("list sessions, the most recent first")),
     "resume": Detail("/resume Upgrade to Django 6", Phrase("resume the session with this title"),
         Phrase("Without a title or an ID, you choose from a list.")),
     "fork": Detail("/fork 3", Phrase("continue from the end of turn 3 in a copy"),
