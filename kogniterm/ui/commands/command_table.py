@@ -58,7 +58,7 @@ COMMANDS = (
             memory.preferences, "[set NAME VALUE|remove NAME] [--project]",
             memory.preference_choices),
     Command("forget", Phrase("delete something permanently from all stored data"),
-            memory.forget, "ID|TEXT|--all", memory.forget_choices, while_running=False),
+            memory.forget, "ID|TEXT|--here|--all", memory.forget_choices, while_running=False),
     Command("why", Phrase("show which memories the last answer used"), memory.why),
     Command("incognito", Phrase("turn memory off for the rest of the session"),
             memory.incognito),
