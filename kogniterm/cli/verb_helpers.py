@@ -13,14 +13,12 @@ from kogniterm import __version__
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Report, Shown, iso
-from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.runtime.operations.recipe_store import RecipeStore
-    from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -117,26 +115,6 @@ def location_of(call: CallOptions) -> Path | str:
     """Return where the sessions are: the configured PostgreSQL address, or the file."""
     url = call.load_settings().database_url
     return url.get_secret_value() if url is not None else paths_in_use().database
-
-
-def file_to_write(name: str) -> Path:
-    """Return the file that `--to` names. Raises `UsageError` for one that cannot be written."""
-    path = expand_path("", name)
-    reason = None
-    if path.is_dir():
-        reason = Phrase("it is a folder")
-    elif not path.parent.is_dir():
-        reason = Phrase("no such file or folder")
-    if reason is not None:
-        raise UsageError("{file} cannot be written: {why}.", file=path, why=reason)
-    return path
-
-
-def note_written(path: Path, kind: Kind) -> None:
-    """Note that a file was written for the user, for forgetting to find it."""
-    from kogniterm.runtime.services.written_files import WrittenFiles
-
-    WrittenFiles(paths_in_use().written_files).add(path, kind)
 
 
 @contextmanager

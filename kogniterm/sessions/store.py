@@ -253,8 +253,8 @@ class SessionStore:
         exact = None if last else self.info(fold_case(reference.strip()))
         if exact is not None:
             return exact
-        sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
         if last:
+            sessions = self.sessions(folder=folder, used=True, limit=1)
             if not sessions:
                 if folder is not None and self.sessions(used=True, limit=1):
                     raise UsageError(
@@ -262,24 +262,16 @@ class SessionStore:
                     )
                 raise UsageError("No sessions yet; start one with: kogniterm")
             return sessions[0]
-        wanted = fold_case(reference.strip())
-        tests: tuple[Callable[[SessionInfo], bool], ...] = (
-            lambda info: bool(wanted) and info.id.startswith(wanted),
-            lambda info: fold_case(info.title) == wanted,
-            lambda info: bool(wanted) and wanted in fold_case(info.title),
-        )
-        for test in tests:
-            found = [info for info in sessions if test(info)]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise UsageError(
-                    "{reference} matches {count} sessions: {ids}; specify one of these IDs.",
-                    reference=reference,
-                    count=len(found),
-                    ids=", ".join(info.id for info in found[:5])
-                    + (", …" if len(found) > 5 else ""),
-                )
+        found = matching_sessions(self.sessions(limit=1_000_000), reference)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                "{reference} matches {count} sessions: {ids}; specify one of these IDs.",
+                reference=reference,
+                count=len(found),
+                ids=", ".join(info.id for info in found[:5]) + (", …" if len(found) > 5 else ""),
+            )
         raise UsageError(
             "Session {reference} not found. List sessions with: kogniterm sessions list",
             reference=reference,
@@ -297,12 +289,10 @@ class SessionStore:
 
     def rename(self, reference: str, title: str) -> SessionInfo:
         """Rename a session. Raises `SessionBusyError` when it is open elsewhere."""
-        if not title.strip():
-            raise UsageError("The session title cannot be empty.")
-        info = self.find(reference)
+        title, info = title_of(title), self.find(reference)
         journal = self.hold(info.id)
         try:
-            journal.append(Note.TITLE.record(" ".join(title.split())))
+            journal.append(Note.TITLE.record(title))
         finally:
             journal.close()
         return replace(info, title=journal.state.title)
@@ -387,3 +377,23 @@ def conversation(store: SessionStore, session_id: str, first: int) -> list[Recor
 def new_id() -> SessionId:
     """Return an id for a new session: short enough to type, random enough to be unique."""
     return SessionId(secrets.token_hex(6))
+
+
+def title_of(words: str) -> str:
+    """Return words as the title of a session. Raises `UsageError` for none."""
+    title = " ".join(words.split())
+    if not title:
+        raise UsageError("The session title cannot be empty.")
+    return title
+
+
+def matching_sessions(infos: Sequence[SessionInfo], reference: str) -> list[SessionInfo]:
+    """Return the sessions that `reference` can mean: by id, title, or words of titles."""
+    wanted = fold_case(" ".join(reference.split()))
+    tests: tuple[Callable[[SessionInfo], bool], ...] = (
+        lambda info: info.id.startswith(wanted),
+        lambda info: fold_case(info.title) == wanted,
+        lambda info: session_search.holds_words(info.title, wanted),
+    )
+    found = ([info for info in infos if wanted and test(info)] for test in tests)
+    return next(filter(None, found), [])

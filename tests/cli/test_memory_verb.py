@@ -178,7 +178,7 @@ def test_forgetting_words_here_everywhere_and_nothing(user: User) -> None:
     user.run("add", "The", "dog", "is", "Pepper")
     user.run("add", "The", "bird", "is", "Kiwi", "--everywhere")
     (user.data / "history").write_text("\n# 2026\n+about the Elephant\n\n# 2026\n+ls\n")
-    assert "0 facts forgotten" in user.run("forget", "elephant", "--yes")
+    assert "Facts forgotten: 0" in user.run("forget", "elephant", "--yes")
     history = (user.data / "history").read_text()
     assert "lephant" not in history
     assert "+ls" in history
@@ -186,7 +186,7 @@ def test_forgetting_words_here_everywhere_and_nothing(user: User) -> None:
     user.run("forget", "ele", "--yes", code=2)
     user.run("forget", code=2)
     user.run("forget", "cat", "--all", code=2)
-    assert "1 fact forgotten" in user.run("forget", "biscuit", "--yes")
+    assert "Facts forgotten: 1" in user.run("forget", "biscuit", "--yes")
     assert [one["text"] for one in user.json("list")] == ["The dog is Pepper", "The bird is Kiwi"]
     user.run("forget", "--here", "--yes")
     assert [one["text"] for one in user.json("list")] == ["The bird is Kiwi"]
@@ -205,7 +205,7 @@ def test_a_session_in_use_keeps_its_words_and_the_status_says_so(user: User) -> 
     assert journal.state.session_id in told
     journal.close()
     store.close()
-    assert "0 facts forgotten" in user.run("forget", "safe opens with tangerine", "--yes")
+    assert "Facts forgotten: 0" in user.run("forget", "safe opens with tangerine", "--yes")
 
 
 def test_lessons_go_with_their_session_and_the_receipt_says_so(user: User) -> None:
@@ -226,7 +226,7 @@ def test_lessons_go_with_their_session_and_the_receipt_says_so(user: User) -> No
         memory.learnings.record("look for my trombone", "ls", ok=True, session_id="s1")
     told = user.run("forget", "--session", "s1", "--yes")
     assert "removed from lessons, notes and preferences: 1" in told
-    assert "0 facts" not in told
+    assert "Facts forgotten" not in told
     user.run("forget", "--all", "--yes")
     for file in user.data.rglob("*"):
         if file.is_file():

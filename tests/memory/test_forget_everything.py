@@ -110,7 +110,7 @@ def test_no_byte_of_the_words_stays_anywhere(
     assert len(holding) >= 7
 
     forgotten = kogniterm("memory", "forget", *WORDS.split(), "--yes")
-    assert "2 facts forgotten" in forgotten
+    assert "Facts forgotten: 2" in forgotten
     assert "a model provider" in forgotten
     for place in (data, left):
         assert [file for file in place.rglob("*") if _holds(file) or WORDS in file.name] == []

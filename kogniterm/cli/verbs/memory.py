@@ -12,29 +12,23 @@ from kogniterm.cli.options import JSON, TO_FILE, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
     confirm,
-    file_to_write,
     location_of,
-    note_written,
     open_sessions,
     paths_in_use,
     user_name,
 )
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.runtime.operations import memory_actions
-from kogniterm.runtime.operations.action import Action, Argument, Report, iso
+from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kogniterm.memory import Memory
-    from kogniterm.memory.fact_records import Preference
     from kogniterm.memory.file_purge import Forgettable
-    from kogniterm.memory.forgetter import ForgetRequest, Receipt
-
-_NOTHING_BUT_NOTES = Phrase("No facts are stored; lessons, notes and preferences are deleted.")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -138,30 +132,7 @@ def _prefer(
         elif name:
             memory_actions.require_writable(_is_writable(call))
             memory.preferences.set(name, " ".join(value), scope="project" if here else "everywhere")
-        held = memory.preferences.stored()
-    return _preferences(held)
-
-
-def _preferences(held: Sequence[Preference]) -> Report:
-    from kogniterm.memory.preferences import KNOWN, value_text
-    from kogniterm.ui.commands.memory import preference_place
-
-    data = [
-        {
-            "name": one.key,
-            "value": one.value,
-            "project": one.project or None,
-            "source": one.source,
-            "updated": iso(one.updated),
-        }
-        for one in held
-    ]
-    names = _("Preferences: {names}").format(names=", ".join(KNOWN))
-    return Report(
-        data,
-        rows=[(one.key, value_text(one.value), *preference_place(one)) for one in held],
-        notes=[] if held else [_("No preferences are set."), names],
-    )
+        return memory_actions.list_preferences(memory)
 
 
 def _trusted(folder: Path) -> bool:
@@ -181,76 +152,25 @@ def _forget(
     session: str | None,
     yes: bool,
 ) -> Report:
-    from kogniterm.memory.forgetter import ForgetRequest
+    from kogniterm.runtime.services.archive import user_files
+    from kogniterm.runtime.services.forget_service import NOTHING, chosen, describe_request
 
-    if sum([bool(words), everything, here, bool(session)]) != 1:
-        raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
     project = "" if everything else None
     with _other_stores(call) as others, _open(call, project=project, others=others) as memory:
-        forgetter = memory.forgetter
-        if words:
-            request = forgetter.read_request(" ".join(words))
-            if not yes:
-                _ask(request)
-            return _receipt(forgetter.carry_out(request))
-        if everything:
-            every = ForgetRequest(tuple(forgetter.everything()))
-            if not yes:
-                _ask(every, without_facts=_NOTHING_BUT_NOTES)
-            return _receipt(forgetter.forget_everything())
-        facts = memory.facts()
-        if session:
-            own = [one for one in facts if one.origin.session_id == session]
-        else:
-            own = [one for one in facts if one.project == memory.project]
+        request, carry_out = chosen(
+            memory.forgetter, memory, " ".join(words),
+            everything=everything, here=here, session=session,
+        )  # fmt: skip
         if not yes:
-            _ask(ForgetRequest(tuple(own)), without_facts=_NOTHING_BUT_NOTES)
-        return _receipt(forgetter.forget_all(session_id=session))
-
-
-def _ask(request: ForgetRequest, without_facts: Phrase | None = None) -> None:
-    """Show what would be deleted; raise `UsageError` unless the user agrees."""
-    from kogniterm.runtime.services.archive import user_files
-    from kogniterm.runtime.services.forget_service import describe_request
-
-    files = user_files(paths_in_use(), "")
-    confirm(
-        _("Forget this for good? [y/N] "),
-        map(translate, describe_request(request, files, without_facts=without_facts)),
-        without_terminal=Phrase("Forgetting needs your confirmation at a terminal, or --yes."),
-        no=Phrase("Nothing was forgotten."),
-    )
-
-
-def _receipt(receipt: Receipt) -> Report:
-    """Report what was deleted; return 1 if the words were still found somewhere."""
-    from kogniterm.memory.forgetter import OWN
-    from kogniterm.runtime.services.forget_service import describe_receipt
-
-    data = {
-        "facts": [f"m{one}" for one in receipt.facts],
-        "removed": [{"place": str(part.place), "records": part.removed} for part in receipt.parts],
-        "proved": receipt.proved,
-        "scanned": {
-            "files": receipt.scanned_files,
-            "bytes": receipt.scanned_bytes,
-            "columns": receipt.scanned_columns,
-        },
-        "found": [*map(str, receipt.found), *receipt.found_columns],
-        "untouched": [{"file": str(one.path), "line": one.line} for one in receipt.untouched],
-        "unreachable": [str(text) for text in receipt.unreachable],
-    }
-    count = len(receipt.facts)
-    lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
-    if not count and any(part.place in OWN and part.removed for part in receipt.parts):
-        lines = []
-    sentences = list(describe_receipt(receipt))
-    return Report(
-        data,
-        [*lines, *(translate(text) for text, level in sentences if level != "warning")],
-        notes=[translate(text) for text, level in sentences if level == "warning"],
-        status=EXIT_DONE if receipt.proved else EXIT_NOT_DONE,
-    )
+            confirm(
+                _("Forget this for good? [y/N] "),
+                map(translate, describe_request(request, user_files(paths_in_use(), ""))),
+                without_terminal=Phrase(
+                    "Forgetting needs your confirmation at a terminal, or --yes."
+                ),
+                no=NOTHING,
+            )
+        return memory_actions.forgotten(carry_out())
 
 
 # --- transfer --------------------------------------------------------------------------------
@@ -258,20 +178,16 @@ def _receipt(receipt: Receipt) -> Report:
 
 def _export(call: CallOptions, to: str | None, no_redact: bool) -> Report:
     from kogniterm.memory.memory_transfer import export_lines
-    from kogniterm.storage.drivers import storage_errors
+    from kogniterm.runtime.operations.stored_data import write_for_user
     from kogniterm.text.redact import redact
 
     with _open(call) as memory:
         lines = export_lines(memory) if no_redact else export_lines(memory, redact=redact)
-    text = "".join(f"{line}\n" for line in lines)
-    if not to:
-        sys.stdout.write(text)
-        return Report(printed=True)
-    target = file_to_write(to)
-    with storage_errors(target):
-        target.touch(mode=0o600)
-        target.write_text(text, encoding="utf-8")
-    note_written(target, "export")
+    parts = (f"{line}\n" for line in lines)
+    if to:
+        write_for_user(paths_in_use(), expand_path("", to), parts, "export")
+    else:
+        sys.stdout.writelines(parts)
     return Report(printed=True)
 
 

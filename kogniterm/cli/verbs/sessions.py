@@ -11,9 +11,8 @@ from kogniterm.cli.options import JSON, SESSION_NAME, TO_FILE, YES, Subparsers, 
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import (
     confirm,
-    file_to_write,
-    note_written,
     open_sessions,
+    paths_in_use,
     session_json,
     visible,
     write_report,
@@ -21,6 +20,7 @@ from kogniterm.cli.verb_helpers import (
 from kogniterm.errors import EXIT_NOT_DONE, UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report, local_time, whole
 from kogniterm.runtime.operations.action import limit as limit_option
+from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
@@ -82,7 +82,8 @@ def _search(store: SessionStore, call: CallOptions, words: list[str], limit: int
 
 
 def _rename(store: SessionStore, call: CallOptions, session: str, title: str) -> Report:
-    return Report(session_json(store.rename(session, title)))
+    info = store.rename(session, title)
+    return Report(session_json(info), [Phrase("Session renamed: {title}", {"title": info.title})])
 
 
 def _delete(
@@ -139,15 +140,12 @@ def _report(store: SessionStore, call: CallOptions, session: str, to: str | None
 
 def _write(to: str | None, parts: Iterable[str], kind: Kind) -> Report:
     """Write a new file for the user, or to standard output."""
-    from kogniterm.sessions.session_transfer import replace_text
+    from kogniterm.runtime.operations.stored_data import write_for_user
 
     if to is None or to == "-":
         sys.stdout.writelines(parts)
-        return Report(printed=True)
-    target = file_to_write(to)
-    with replace_text(target) as file:
-        file.writelines(parts)
-    note_written(target, kind)
+    else:
+        write_for_user(paths_in_use(), expand_path("", to), parts, kind)
     return Report(printed=True)
 
 

@@ -71,7 +71,6 @@ class Searcher:
         self._repository = repository
         self._clock = clock
         self._stored = StoredWords(repository.sql, ("", repository.project))
-        self._words = WordIndex(self._stored)
         self._vectors = vectors
         self._seen = Version(0, 0)
         self._waiting = 0
@@ -87,7 +86,7 @@ class Searcher:
             question = without_small_talk(question)
         with self._lock:
             self._catch_up()
-            if limit < 1 or not len(self._words) or (relevant and not stems_of(question)):
+            if limit < 1 or not len(self._stored) or (relevant and not stems_of(question)):
                 return []
             scores = self._similarity(question, relevant)
             facts = facts_by_id(self._repository, scores)
@@ -129,12 +128,13 @@ class Searcher:
         self._seen = current
 
     def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
+        words = WordIndex(self._stored)
         if self._vectors is None:
-            by_words = self._words.search(question, POOL * 2)
+            by_words = words.search(question, POOL * 2)
             pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
             return {one: score for one, score in _normalised(by_words).items() if one in pool}
         nearest, cosines = self._vectors.search(question, POOL)
-        by_words = self._words.search(question, POOL * 2, nearest)
+        by_words = words.search(question, POOL * 2, nearest)
         pool = {*_best(by_words), *nearest} & cosines.keys()
         lexical = _normalised({one: by_words[one] for one in pool})
         semantic = _normalised({one: cosines[one] for one in pool})
@@ -147,7 +147,7 @@ class Searcher:
     def _tell(self, by_words: Mapping[int, float]) -> set[int]:
         """Return the facts whose words are relevant to the question, by their scores."""
         best = max(by_words.values(), default=0.0)
-        least = max(FLOOR * self._words.rarest(), NEXT_TO_BEST * best)
+        least = max(FLOOR * WordIndex(self._stored).rarest(), NEXT_TO_BEST * best)
         return {one for one in _best(by_words) if by_words[one] >= least}
 
 

@@ -21,6 +21,7 @@ from kogniterm.types import Phrase
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Category, Lesson, Source
+    from kogniterm.memory.forgetter import Receipt
     from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.memory.project.project_scan import ProjectScanner
 
@@ -142,6 +143,66 @@ def change_fact(change: FactChange, access: MemoryAccess, name: str, off: bool =
 def _changed(memory: Memory, fact: Fact) -> Report:
     told = Phrase("{id}: {text}", {"id": fact.label, "text": fact.text})
     return Report(fact_as_json(fact, memory.clock.now()), [told])
+
+
+def list_preferences(memory: Memory) -> Report:
+    """List the preferences that are set, with where each holds and comes from."""
+    from kogniterm.memory.preferences import KNOWN, value_text
+
+    held = memory.preferences.stored()
+    data = [
+        {
+            "name": one.key,
+            "value": one.value,
+            "project": one.project or None,
+            "source": one.source,
+            "updated": iso(one.updated),
+        }
+        for one in held
+    ]
+    rows = [
+        (
+            one.key,
+            value_text(one.value),
+            Phrase("this project") if one.project else Phrase("everywhere"),
+            SOURCES[one.source],
+            local_time(one.updated)[:10],
+        )
+        for one in held
+    ]
+    names = Phrase("Preferences: {names}", {"names": ", ".join(KNOWN)})
+    return Report(data, rows=rows, notes=[] if held else [Phrase("No preferences are set."), names])
+
+
+def forgotten(receipt: Receipt) -> Report:
+    """Show what was deleted; the status is 1 if the words were still found somewhere."""
+    from kogniterm.memory.forgetter import OWN
+    from kogniterm.runtime.services.forget_service import describe_receipt
+
+    data = {
+        "facts": [f"m{one}" for one in receipt.facts],
+        "removed": [{"place": str(part.place), "records": part.removed} for part in receipt.parts],
+        "proved": receipt.proved,
+        "scanned": {
+            "files": receipt.scanned_files,
+            "bytes": receipt.scanned_bytes,
+            "columns": receipt.scanned_columns,
+        },
+        "found": [*map(str, receipt.found), *receipt.found_columns],
+        "untouched": [{"file": str(one.path), "line": one.line} for one in receipt.untouched],
+        "unreachable": [str(text) for text in receipt.unreachable],
+    }
+    count = len(receipt.facts)
+    lines = [Phrase("Facts forgotten: {count}", {"count": count})]
+    if not count and any(part.place in OWN and part.removed for part in receipt.parts):
+        lines = []
+    told = list(describe_receipt(receipt))
+    return Report(
+        data,
+        [*lines, *(text for text, level in told if level != "warning")],
+        notes=[text for text, level in told if level == "warning"],
+        status=EXIT_DONE if receipt.proved else EXIT_NOT_DONE,
+    )
 
 
 def show_project(access: MemoryAccess, scan: str | None) -> Report:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError, why
 from kogniterm.text.visible import clean
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from kogniterm.memory import Memory
     from kogniterm.memory.memory_database import LedgerReport
+    from kogniterm.paths import Paths
+    from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionInfo, SessionStore
-    from kogniterm.types import Phrase
 
 ExportFormat = Literal["jsonl", "markdown", "atif"]
 
@@ -79,6 +81,35 @@ def report_parts(
         attachments=attachments or {},
     )
     return (f"{line}\n" for line in lines)
+
+
+def write_for_user(
+    paths: Paths, path: Path, parts: Iterable[str], kind: Kind, *, new: bool = False
+) -> None:
+    """Write a file for the user alone, and register it for forgetting to find it.
+
+    Raises `UsageError` for a file that cannot be written, and for a `new` one that exists.
+    """
+    from kogniterm.runtime.services.written_files import WrittenFiles
+    from kogniterm.sessions.session_transfer import replace_text
+
+    if new and path.exists():
+        raise UsageError("{path} already exists; specify another name.", path=path)
+    require_writable_file(path)
+    with replace_text(path) as file:
+        file.writelines(parts)
+    WrittenFiles(paths.written_files).add(path, kind)
+
+
+def require_writable_file(path: Path) -> None:
+    """Raise `UsageError` for a folder, and for a file whose folder does not exist."""
+    if path.is_dir():
+        reason = Phrase("it is a folder")
+    elif not path.parent.is_dir():
+        reason = Phrase("no such file or folder")
+    else:
+        return
+    raise UsageError("{file} cannot be written: {why}.", file=path, why=reason)
 
 
 def import_session(

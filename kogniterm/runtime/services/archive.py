@@ -22,7 +22,7 @@ from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
-from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
+from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectWalk
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
@@ -125,10 +125,6 @@ class SessionArchive:
     def user_files(self) -> UserFiles:
         """Return the files outside of KogniTerm's own folders, for this session's workspace."""
         return user_files(self.paths, self.journal.state.folder)
-
-    def wrote(self, path: Path, kind: Kind) -> None:
-        """Register a file that was written for the user, for forgetting to find it."""
-        WrittenFiles(self.paths.written_files).add(path, kind)
 
 
 _FOLDER = re.compile(r"kogniterm-(\d+)-[a-z0-9_]{8}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import (
@@ -25,6 +26,7 @@ from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
+    from kogniterm.memory import Memory
     from kogniterm.memory.forgetter import Forgetter, Receipt
     from kogniterm.runtime.services.written_files import UserFiles
 
@@ -51,27 +53,20 @@ class ForgetService:
         self.memory = memory
         self.asker = asker
 
-    async def command(self, words: str, agrees: Agrees) -> Receipt | None:
-        """Forget an id, words or `--all` of this project; None when the user does not agree.
+    async def command(
+        self, agrees: Agrees, words: str, *, everything: bool, here: bool
+    ) -> Receipt | None:
+        """Forget what `chosen` returns; None when the user does not agree.
 
-        Raises `UsageError` for an id that no fact has, words that are too short, and when memory
-        is off.
+        Raises `UsageError` as `chosen` does, and when memory is off.
         """
         forgetter = self._forgetter()
-        if words != "--all":
-            request = forgetter.read_request(words)
-            return await self._ask_and_forget(forgetter, request, words, agrees)
         assert self.memory is not None
         memory = self.memory.context.memory
-        own = [one for one in memory.facts() if one.project == memory.project]
-        what = Phrase("everything learned in this project")
-        beside: list[Lesson | Preference] = [*memory.learnings.all(), *memory.preferences.stored()]
-        request = ForgetRequest(tuple(own), beside=tuple(beside))
-        if not await agrees(_question(what), self._lines(request)):
-            return None
-        receipt = forgetter.forget_all()
-        self._forgot(request.terms)
-        return receipt
+        request, carry_out = chosen(forgetter, memory, words, everything=everything, here=here)
+        project = Phrase("everything learned in this project")
+        what = Phrase("everything, of every project") if everything else words or project
+        return await self._ask_and_forget(request, what, agrees, carry_out)
 
     async def forget(self, what: str, quote: str) -> str:
         """Forget what the model's tool call names. Raises `ToolError`."""
@@ -82,7 +77,8 @@ class ForgetService:
             request = forgetter.candidates(what) or forgetter.read_request(what)
         except UsageError as error:
             raise ToolError("{reason}", reason=str(error)) from error
-        receipt = await self._ask_and_forget(forgetter, request, what, self._asked)
+        carry_out = partial(forgetter.carry_out, request)
+        receipt = await self._ask_and_forget(request, what, self._asked, carry_out)
         if receipt is None:
             return "The user chose to keep it; nothing was forgotten."
         return "\n".join(str(text) for text, _level in describe_receipt(receipt))
@@ -117,7 +113,8 @@ class ForgetService:
         if choice != "forget":
             sink(events.Notice(NOTHING))
             return Answer("", "done", EXIT_DONE)
-        receipt = self._carry_out(self._forgetter(), request)
+        receipt = self._forgetter().carry_out(request)
+        self._forgot(request.terms)
         for text, level in describe_receipt(receipt):
             sink(events.Notice(text, level))
         if receipt.proved:
@@ -126,15 +123,15 @@ class ForgetService:
         return Answer("", "not_done", EXIT_NOT_DONE, reason)
 
     async def _ask_and_forget(
-        self, forgetter: Forgetter, request: ForgetRequest, words: str, agrees: Agrees
+        self,
+        request: ForgetRequest,
+        what: Phrase | str,
+        agrees: Agrees,
+        carry_out: Callable[[], Receipt],
     ) -> Receipt | None:
-        what = words or ", ".join(request.labels)
         if not await agrees(_question(what), self._lines(request)):
             return None
-        return self._carry_out(forgetter, request)
-
-    def _carry_out(self, forgetter: Forgetter, request: ForgetRequest) -> Receipt:
-        receipt = forgetter.carry_out(request)
+        receipt = carry_out()
         self._forgot(request.terms)
         return receipt
 
@@ -158,6 +155,37 @@ class ForgetService:
 NOTHING = Phrase("Nothing was forgotten.")
 
 
+def chosen(
+    forgetter: Forgetter,
+    memory: Memory,
+    words: str,
+    *,
+    everything: bool = False,
+    here: bool = False,
+    session: str | None = None,
+) -> tuple[ForgetRequest, Callable[[], Receipt]]:
+    """Return what the user names to forget, and the function that forgets it.
+
+    Raises `UsageError` unless it is exactly one thing, for an id that no fact has, and for words
+    that are too short.
+    """
+    if sum([bool(words), everything, here, bool(session)]) != 1:
+        raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
+    if words:
+        request = forgetter.read_request(words)
+        return request, partial(forgetter.carry_out, request)
+    if everything:
+        return ForgetRequest(tuple(forgetter.everything())), forgetter.forget_everything
+    facts, beside = memory.facts(), list[Lesson | Preference]()
+    if session:
+        own = [one for one in facts if one.origin.session_id == session]
+    else:
+        own = [one for one in facts if one.project == memory.project]
+        beside = [*memory.learnings.all(), *memory.preferences.stored()]
+    request = ForgetRequest(tuple(own), beside=tuple(beside))
+    return request, partial(forgetter.forget_all, session_id=session)
+
+
 def _question(what: Phrase | str) -> Phrase:
     return Phrase("Forget this permanently? {what}", {"what": what})
 
@@ -166,7 +194,6 @@ def describe_request(
     request: ForgetRequest,
     files: UserFiles,
     *,
-    without_facts: Phrase | None = None,
     most: int | None = None,
 ) -> Iterator[Phrase]:
     """Yield what forgetting would remove, for a question; at most so many of each kind."""
@@ -178,9 +205,11 @@ def describe_request(
         else:
             yield Phrase("preference {key}: {value}", {"key": one.key, "value": one.value})
     if not request.facts and not request.beside:
-        yield without_facts or Phrase(
+        none = Phrase("No facts are stored; lessons, notes and preferences are deleted.")
+        text = Phrase(
             "No fact matches. The text will be removed from journals, outputs, history and logs."
         )
+        yield text if request.phrases else none
     if not request.phrases and any(isinstance(one, Lesson) for one in request.beside):
         yield Phrase("The session in which a lesson was learned keeps its commands.")
     for mention in files.foreseen(request.terms)[:most]:

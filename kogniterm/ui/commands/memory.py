@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.operations.action import local_time
 from kogniterm.runtime.operations.memory_actions import (
     ACTIONS,
-    SOURCES,
     MemoryAccess,
+    forgotten,
+    list_preferences,
     require_writable,
 )
 from kogniterm.types import Phrase
@@ -29,7 +29,6 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.memory import Memory
-    from kogniterm.memory.fact_records import Preference
     from kogniterm.runtime.services.memory_service import MemoryService
 
 
@@ -58,10 +57,11 @@ _HINTS = {
 
 
 async def forget(repl: Repl, argument: str) -> None:
-    """Run /forget ID|TEXT|--all."""
+    """Run /forget ID|TEXT|--here|--all."""
     words = argument.strip()
     if not words:
-        raise UsageError("Specify what to forget: an ID such as m7, text, or --all.")
+        raise UsageError("Specify what to forget: an ID such as m7, text, --here or --all.")
+    everything, here = words == "--all", words == "--here"
 
     async def agrees(question: Phrase, lines: Sequence[Phrase]) -> bool:
         from kogniterm.runtime.services.forget_service import FORGET, KEEP
@@ -69,14 +69,12 @@ async def forget(repl: Repl, argument: str) -> None:
         yes, no = Option("yes", translate(FORGET), "yes"), Option("no", translate(KEEP), "no")
         return await repl.choose(translate(question), [*map(translate, lines)], [yes, no]) == "yes"
 
-    receipt = await repl.session.forgetting.command(words, agrees)
+    named = "" if everything or here else words
+    receipt = await repl.session.forgetting.command(agrees, named, everything=everything, here=here)
     if receipt is None:
         repl.display.say(Phrase("Nothing was forgotten."))
         return
-    from kogniterm.runtime.services.forget_service import describe_receipt
-
-    for text, level in describe_receipt(receipt):
-        repl.display.say(text, level)
+    write_report(repl, forgotten(receipt))
     own = Phrase("the input history of this prompt, until you quit")
     repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 
@@ -151,24 +149,15 @@ def preferences(repl: Repl, argument: str) -> None:
 
 
 def _list_preferences(repl: Repl, memory: Memory) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from kogniterm.memory.preferences import KNOWN, value_text
+    from kogniterm.memory.preferences import KNOWN
 
-    held = memory.preferences.all()
-    if held:
+    report = list_preferences(memory)
+    if report.rows:
         repl.display.write(Text(_("Your preferences"), "heading"))
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        for _column in range(3):
-            grid.add_column()
-        for name in sorted(held, key=[*KNOWN, *held].index):
-            one = held[name]
-            where, whence = preference_place(one)
-            value = Text(value_text(one.value), "good")
-            grid.add_row(Text(f" {name}", "accent"), value, where, Text(whence, "muted"))
-        repl.display.write(grid)
+        write_report(repl, report)
+    held = {name for name, *_rest in report.rows}
     rows = [(name, _meaning(name)) for name in KNOWN if name not in held]
     if rows:
         repl.display.write(Text(_("Not set"), "heading"))
@@ -193,12 +182,6 @@ def _meaning(name: str) -> str:
 
 MOST_VALUES = 6
 """Values that the list names; completion has all of them."""
-
-
-def preference_place(one: Preference) -> tuple[str, str]:
-    """Return where a preference holds, and where it comes from."""
-    where = _("this project") if one.project else _("everywhere")
-    return where, f"{translate(SOURCES[one.source])}, {local_time(one.updated)[:10]}"
 
 
 def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.operations.stored_data import ExportFormat, export_parts, report_parts
+from kogniterm.runtime.operations.stored_data import (
+    ExportFormat,
+    export_parts,
+    report_parts,
+    write_for_user,
+)
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
@@ -17,7 +22,6 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
-    from kogniterm.ui.questions.session_list import SessionRow
 
 FORMATS = ("md", "jsonl")
 LOG_LINES = 400
@@ -25,12 +29,15 @@ LOG_LINES = 400
 
 async def resume(repl: Repl, argument: str) -> None:
     """Run /resume [ID or words of the title]."""
-    found = _matching(_saved(repl), argument)
-    if argument and [info.id for info in found] == [repl.session.id]:
+    from kogniterm.sessions.store import matching_sessions
+
+    words, saved = argument.strip(), repl.session.archive.store.sessions(used=True)
+    found = matching_sessions(saved, words) if words else saved
+    if words and [info.id for info in found] == [repl.session.id]:
         raise UsageError("You are already in this session.")
-    if argument and not found:
-        raise UsageError("Session not found. Choose one from the list with /resume.")
-    wanted = found[0].id if len(found) == 1 and argument else await _pick(repl, found)
+    if words and not found:
+        raise UsageError("Session not found. List sessions with /resume.")
+    wanted = found[0].id if len(found) == 1 and words else await _pick(repl, found)
     if not wanted:
         return
     await repl.reopen(wanted)
@@ -38,42 +45,21 @@ async def resume(repl: Repl, argument: str) -> None:
 
 def resume_choices(repl: Repl) -> Iterable[str]:
     """Return the ids and titles of the other sessions."""
-    others = [info for info in _saved(repl) if info.id != repl.session.id]
+    saved = repl.session.archive.store.sessions(used=True)
+    others = [info for info in saved if info.id != repl.session.id]
     titles = [one_line(info.title) for info in others]
     return [*(info.id[:8] for info in others), *dict.fromkeys(filter(None, titles))]
 
 
-def _saved(repl: Repl) -> Sequence[SessionInfo]:
-    return repl.session.archive.store.sessions(used=True)
-
-
-def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
-    """Return the sessions that `argument` can mean: by id, title, or words of titles."""
-    from kogniterm.sessions.session_search import holds_words
-    from kogniterm.text.language import fold_case
-
-    if not argument:
-        return infos
-    wanted = fold_case(argument.strip())
-    return (
-        [info for info in infos if info.id.startswith(wanted)]
-        or [info for info in infos if fold_case(one_line(info.title)) == wanted]
-        or [info for info in infos if holds_words(info.title, wanted)]
-    )
-
-
 async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
     """Return the id of the session picked from the others; empty when none is picked."""
+    from kogniterm.ui.questions.session_list import session_rows
+
     others = [info for info in infos if info.id != repl.session.id]
     if not others:
         raise UsageError("No other sessions yet.")
-    return await repl.pick_session(_rows(repl, others))
-
-
-def _rows(repl: Repl, infos: Sequence[SessionInfo]) -> Sequence[SessionRow]:
-    from kogniterm.ui.questions.session_list import session_rows
-
-    return session_rows(repl.session.archive.store, infos, repl.home)
+    rows = session_rows(repl.session.archive.store, others, repl.home)
+    return await repl.pick_session(rows)
 
 
 async def fork(repl: Repl, argument: str) -> None:
@@ -99,8 +85,8 @@ def export(repl: Repl, argument: str) -> None:
     session = repl.session
     form: ExportFormat = "markdown" if kind == "md" else "jsonl"
     parts = export_parts(session.archive.store, session.id, form, translate)
-    path = _write_new(expand_path(session.executor.cwd, name), parts)
-    session.archive.wrote(path, "export")
+    path = expand_path(session.executor.cwd, name)
+    write_for_user(session.archive.paths, path, parts, "export", new=True)
     repl.display.say(
         Phrase("Session exported to {path}. Recognised secrets were redacted.", {"path": path})
     )
@@ -109,12 +95,12 @@ def export(repl: Repl, argument: str) -> None:
 def rename(repl: Repl, argument: str) -> None:
     """Run /rename TITLE."""
     from kogniterm.sessions.fold import Note
+    from kogniterm.sessions.store import title_of
 
-    title = " ".join(argument.split())
-    if not title:
-        raise UsageError("The session title cannot be empty.")
-    repl.session.journal.record(Note.TITLE.record(repl.session.journal.redact(title)), durable=True)
-    repl.display.say(Phrase("Session renamed: {title}", {"title": repl.session.state.title}))
+    session = repl.session
+    title = session.journal.redact(title_of(argument))
+    session.journal.record(Note.TITLE.record(title), durable=True)
+    repl.display.say(Phrase("Session renamed: {title}", {"title": session.state.title}))
 
 
 async def compact(repl: Repl, argument: str) -> None:
@@ -142,8 +128,8 @@ def bug(repl: Repl, argument: str) -> None:
         attachments={"log": _log_tail(session.archive.paths.log_file)},
     )
     name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
-    path = _write_new(expand_path(session.executor.cwd, name), parts)
-    session.archive.wrote(path, "report")
+    path = expand_path(session.executor.cwd, name)
+    write_for_user(session.archive.paths, path, parts, "report", new=True)
     repl.display.say(
         Phrase(
             "Bug report written to {path}; nothing was sent. It contains "
@@ -160,16 +146,3 @@ def _log_tail(file: Path) -> Iterator[str]:
     except OSError:
         return
     yield from lines[-LOG_LINES:]
-
-
-def _write_new(path: Path, parts: Iterable[str]) -> Path:
-    """Write a file that does not exist yet, for the user alone."""
-    from kogniterm.sessions.session_transfer import replace_text
-
-    if path.exists():
-        raise UsageError("{path} already exists; specify another name.", path=path)
-    if not path.parent.is_dir():
-        raise UsageError("The folder {folder} does not exist.", folder=path.parent)
-    with replace_text(path) as file:
-        file.writelines(parts)
-    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from kogniterm.text.language import fold_case
 from kogniterm.text.shorten import below_home, one_line
@@ -25,15 +25,12 @@ LISTED = 200
 LEAST_FOLDER = 8
 LEAST_TITLE = 12
 """Cells of a column at least, however narrow the screen is."""
-Standing: TypeAlias = "Condition | Literal['current']"
-"""The state of a session, or that it is the one in use."""
-_STYLES: dict[Standing, str] = {
+_STYLES: dict[Condition, str] = {
     "done": "muted",
     "not_done": "warn",
     "interrupted": "warn",
     "question": "accent",
     "elsewhere": "muted",
-    "current": "good",
 }
 
 
@@ -45,7 +42,7 @@ class SessionRow:
     used: str
     folder: str
     title: str
-    condition: Standing
+    condition: Condition
 
     @property
     def held(self) -> bool:
@@ -61,7 +58,6 @@ class SessionRow:
             "interrupted": _("interrupted"),
             "question": _("question pending"),
             "elsewhere": _("open elsewhere"),
-            "current": _("this one"),
         }[self.condition]
 
     def holds(self, word: str) -> bool:

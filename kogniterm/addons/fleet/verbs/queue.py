@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from kogniterm.cli.options import JSON, SESSION_NAME, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import (
-    file_to_write,
     location_of,
     open_sessions,
     paths_in_use,
@@ -27,6 +26,7 @@ from kogniterm.errors import (
     UsageError,
 )
 from kogniterm.runtime.operations.action import Action, Argument, Report, count, iso, limit, whole
+from kogniterm.storage.folders import expand_path
 from kogniterm.ui.display import write_drawn
 from kogniterm.ui.locale import _, translate
 
@@ -110,13 +110,15 @@ def _answer(call: CallOptions, session: str, answer: list[str], digest: str | No
 
 
 def _key(_call: CallOptions, direction: str, file: str) -> Report:
-    from kogniterm.runtime.operations.stored_data import read_lines
+    from kogniterm.runtime.operations.stored_data import read_lines, require_writable_file
     from kogniterm.sessions.session_transfer import replace_text
     from kogniterm.storage.user_key import export_key, take_over
 
     key = paths_in_use().queue_key
     if direction == "export":
-        with replace_text(Path("/dev/stdout") if file == "-" else file_to_write(file)) as target:
+        path = Path("/dev/stdout") if file == "-" else expand_path("", file)
+        require_writable_file(path)
+        with replace_text(path) as target:
             target.write(f"{export_key(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(file)))
