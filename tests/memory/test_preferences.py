@@ -11,6 +11,7 @@ from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.preferences import KNOWN, MOST_OWN, preference_text
+from kogniterm.runtime.operations.stored_data import remove_preference
 from kogniterm.storage.archive_file import read_archive, write_archive
 from tests.memory.conftest import OpenMemory
 
@@ -103,6 +104,13 @@ def test_forgetting_finds_a_line_by_its_words(open_here: OpenMemory) -> None:
     shop = open_here("ana", "shop")
     shop.preferences.set("naming", "quetzal prefix for every table", scope="project")
     shop.forgetter.carry_out(shop.forgetter.requested("quetzal"))
+    assert not shop.preferences.stored()
+
+
+def test_a_preference_of_its_own_is_removed_as_it_was_named(open_here: OpenMemory) -> None:
+    shop = open_here("ana", "shop")
+    shop.preferences.set("Table names", "plural", scope="project")
+    assert remove_preference(shop, "Table names", here=True) == "table_names"
     assert not shop.preferences.stored()
 
 
