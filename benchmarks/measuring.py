@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import datetime
+import json
 import os
 import pty
 import select
@@ -23,6 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
+FIGURES = ROOT / "benchmarks" / "results" / "figures.json"
+"""The figures that pages quote, by the command that measured them."""
 PATIENCE = 120.0
 """Seconds without output after which a program is given up."""
 _SUBREAPER = 36
@@ -369,3 +373,12 @@ def program(checkout: Path | None = None) -> list[str]:
         return [str(Path(sys.executable).with_name("kogniterm"))]
     code = f"import sys; sys.path.insert(0, {str(checkout)!r}); sys.argv[0] = 'kogniterm'; "
     return [PYTHON, "-c", f"{code}from kogniterm.__main__ import main; sys.exit(main())"]
+
+
+def store_figures(command: str, values: Mapping[str, float]) -> None:
+    """Store what `command` measured today, for the pages that quote it."""
+    kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    rounded = {name: round(value, 3) for name, value in values.items()}
+    kept[command] = {"date": today, "values": rounded}
+    FIGURES.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")

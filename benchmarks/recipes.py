@@ -4,7 +4,7 @@ Each recipe runs twice in one process, in turn: as written, and with everything 
 at a time, no `parallel`, each node after the one before). The model is scripted and answers after
 half a second; commands really run. Printed are ratios of the wall times, medians of several runs.
 
-    python -m benchmarks.recipes [--runs 3]
+    python -m benchmarks.recipes [--runs 3] [--write]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.measuring import store_figures
 from kogniterm import settings
 from kogniterm.agent.recipe_schema import Recipe, read_recipe
 from kogniterm.approval import Unattended
@@ -116,10 +117,15 @@ def main() -> None:
     """Print a ratio for each recipe."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
-    runs = parser.parse_args().runs
+    parser.add_argument("--write", action="store_true", help="store the figures")
+    options = parser.parse_args()
     print("time with parallel nodes / time in order")
+    found = {}
     for name, text in RECIPES.items():
-        print(f"  {name}: {asyncio.run(ratio(read_recipe(text), runs)):.2f}")
+        found[name] = asyncio.run(ratio(read_recipe(text), options.runs))
+        print(f"  {name}: {found[name]:.2f}")
+    if options.write:
+        store_figures("python -m benchmarks.recipes", found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Run commands that do nothing in a sandbox of one kind, or print what sandboxes cost.
 
-    python -m benchmarks.sandbox_steps                          costs of each kind that works here
+    python -m benchmarks.sandbox_steps [--write]                costs of each kind that works here
     python -m benchmarks.sandbox_steps --kind KIND --count N    runs N commands; `none` is outside
     python -m benchmarks.sandbox_steps --kind KIND --builds N   builds N sandboxes, and runs nothing
 
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.measuring import PYTHON, ROOT, become_subreaper, middle, quiet
+from benchmarks.measuring import PYTHON, ROOT, become_subreaper, middle, quiet, store_figures
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox import namespaces
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("--kind", choices=GIVES)
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--builds", type=int)
+    parser.add_argument("--write", action="store_true", help="store the figures")
     options = parser.parse_args()
     if options.kind:
         run(options.kind, options.count) if options.builds is None else build(
@@ -117,15 +118,19 @@ def main() -> int:
     steps = _each(kinds, lambda kind: cost(kind) * 1000)
     outside = steps.pop("none")
     print(f"outside: {outside:.1f} ms of CPU time a step")
+    figures = {"outside": outside}
     for kind, step in steps.items():
+        figures[f"{kind}, more"] = step - outside
         line = f"{kind}: {step:.1f} ms of CPU time a step, {step - outside:+.1f} ms"
         if GIVES[kind].namespaces:
-            used = cost(kind, "--builds") * 1000
+            used = figures[f"{kind}, built"] = cost(kind, "--builds") * 1000
             waited = middle(build(kind, RUNS)) * 1000
             line += f"; built with {used:.1f} ms of CPU time, in {waited:.0f} ms"
             if memory := middle([run(kind, 1) for _ in range(RUNS)]):
                 line += f", {memory:.1f} MB"
         print(line)
+    if options.write:
+        store_figures("python -m benchmarks.sandbox_steps", figures)
     return 0
 
 

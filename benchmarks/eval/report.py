@@ -72,7 +72,7 @@ def terminal(chosen: Sequence[Task], results: Results) -> str:
 
 
 def section(tasks: Sequence[Task], run: Published) -> str:
-    """Return the section for the page: the table, and every task that a model failed."""
+    """Return the section for the page: the table. The tasks not solved are in results.json."""
     lines = [
         f"- **Date:** {run.date}; temperature 0, one run of each task",
         "- **In brackets:** the 95 % interval (Wilson)",
@@ -88,14 +88,6 @@ def section(tasks: Sequence[Task], run: Published) -> str:
         name = title.strip()
         shown = f"&emsp;{name}" if title.startswith(" ") else f"**{name}**"
         lines.append(f"| {shown} | {' | '.join(cells)} |")
-    lines += ["", "Tasks not solved, with what was run instead:", ""]
-    lines += [f"| request | set | {' | '.join(f'`{name}`' for name in _models(run))} |"]
-    lines += [f"| --- | --- |{' --- |' * len(_models(run))}"]
-    for task in tasks:
-        found = [run.results[name].get(task.id) for name in _models(run)]
-        if any(result is not None and not result.passed for result in found):
-            ran = " | ".join(_ran(result) for result in found)
-            lines.append(f"| {_escaped(task.request)} | {task.held_out or ''} | {ran} |")
     return "\n".join(lines) + "\n"
 
 
@@ -113,18 +105,6 @@ def _unasked(run: Published, name: str) -> str:
 def _allowed(command: str) -> bool:
     now = Circumstances(mode="auto", sandboxed=True, small_model=True, folder=_WORKSPACE)
     return judge(classify(command, cwd=_WORKSPACE), circumstances=now).kind == "allow"
-
-
-def _ran(result: Result | None) -> str:
-    if result is None:
-        return NOT_RUN
-    if result.passed:
-        return "solved"
-    return "<br>".join(f"`{_escaped(command)}`" for command in result.commands) or "nothing"
-
-
-def _escaped(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def page(tasks: Sequence[Task], run: Published, file: Path = PAGE) -> str:

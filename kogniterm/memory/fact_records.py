@@ -282,3 +282,16 @@ def why_not_kept(*texts: str) -> Phrase | None:
 def may_be_recalled(text: str) -> bool:
     """Return whether a fact may be shown to a model; older versions stored more than this one."""
     return not find_secrets(text) and personal_kind(text) is None
+
+
+CITED = re.compile(r"\[m(\d{1,18})\]")
+"""A fact that an answer cites."""
+
+
+def quoted(text: str) -> str:
+    """Return `text` on one line, without marks that could end the block or start another fact.
+
+    Facts that it cites are left out: they may be forgotten.
+    """
+    flat = " ".join(CITED.sub("", text).split()).replace("<", "‹").replace(">", "›")
+    return '"' + flat.replace('"', "'").replace("[", "(").replace("]", ")") + '"'

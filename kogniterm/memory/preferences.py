@@ -3,7 +3,8 @@
 A project's value wins over the one that holds everywhere. `KNOWN` has every preference: its values,
 and its meaning for the user; `prompts/preferences.md` has the line by which a model follows it.
 Values are plain words, so that no stored or imported value can say anything else to a model, or
-name a program with arguments.
+name a program with arguments. Only free ones are a user's own sentence, up to a bound; a project
+may have more of them under names of its own, and a model gets them quoted.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import UsageError
-from kogniterm.memory.fact_records import Preference, Source
+from kogniterm.memory.fact_records import Preference, Source, may_be_recalled, quoted
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.protocols import Clock
 from kogniterm.text.language import plain, raw_words
+from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 
@@ -52,7 +54,7 @@ _SWITCH = {
 
 
 class Kind(NamedTuple):
-    """A preference that can be set: one of `choices`, or a text of the shape `shape`.
+    """A preference that can be set: one of `choices`, a text of the shape `shape`, or any line.
 
     `example` is such a text. The model's line is `prompts/preferences.md`'s text of this name, or
     one for each value where they are `apart`.
@@ -83,7 +85,15 @@ class Kind(NamedTuple):
         """Return whether `value` is one of the values."""
         if self.choices:
             return type(value) is type(self.choices[0]) and value in self.choices
+        if self.free:
+            short = isinstance(value, str) and 0 < len(value) <= MOST_TEXT
+            return short and str(value).isprintable() and may_be_recalled(str(value))
         return isinstance(value, str) and re.fullmatch(self.shape, value) is not None
+
+    @property
+    def free(self) -> bool:
+        """Return whether the value is a line in the user's own words."""
+        return not (self.choices or self.shape)
 
 
 _WORD = r"[A-Za-z][\w.+-]{0,30}(?: [a-z][\w-]{0,20})?"
@@ -106,8 +116,19 @@ KNOWN: Mapping[str, Kind] = {
                         example="pytest"),
     "commit_style": Kind(Phrase("style of commit messages"),
                          ("conventional", "imperative", "gitmoji"), apart=True),
+    "code_style": Kind(Phrase("style of code"), example="four spaces"),
+    "communication_style": Kind(Phrase("style of the answers"), example="formal"),
+    "industry": Kind(Phrase("industry that you work in"), example="logistics"),
+    "location": Kind(Phrase("town or region that you work in"), example="Valencia"),
 }  # fmt: skip
 """Every preference by its name."""
+OWN = Kind(Phrase("your own words"), example="snake_case")
+"""A preference of one project, under a name of its own."""
+MOST_TEXT = 200
+"""Characters of a line in the user's own words."""
+MOST_OWN = 20
+"""Names of its own that a project may have."""
+_OWN_NAME = re.compile(r"[a-z][a-z0-9_]{1,30}")
 
 SAFE_EDITORS = (
     "vi", "vim", "nvim", "nano", "pico", "emacs", "emacsclient", "micro", "hx", "helix", "kak",
@@ -125,10 +146,14 @@ def value_text(value: object) -> str:
 
 def preference_text(one: Preference) -> str | None:
     """Return a preference as a sentence for a model; None for one that no longer exists."""
-    kind = KNOWN.get(one.key)
-    if kind is None or not kind.allows(one.value):
+    kind = KNOWN.get(one.key, OWN)
+    named = one.key in KNOWN or (one.project and _OWN_NAME.fullmatch(one.key))
+    if not named or not kind.allows(one.value):
         return None
     value = value_text(one.value)
+    if kind.free:
+        name = one.key.replace("_", " ")
+        return " ".join(prompts.text("preferences.own", about=name, value=quoted(value)).split())
     if kind.apart:
         return " ".join(prompts.text(f"preferences.{one.key}_{value}").split())
     value = LANGUAGE_NAMES[value] if one.key == "language" else value
@@ -158,13 +183,20 @@ class UserPreferences:
 
         Raises `UsageError` for an unknown name and for a value that it cannot have.
         """
-        name = known_name(key)
-        kind = KNOWN[name]
+        project = self._project if scope == "project" else ""
+        name = known_name(key, own=bool(project))
+        kind = KNOWN.get(name, OWN)
         if isinstance(value, str):
-            value = kind.read(self._redact(value))
+            clean = self._redact(value)
+            value = "" if kind.free and clean != value else kind.read(clean)
         if not kind.allows(value):
             raise _refused(name, kind, value)
-        project = self._project if scope == "project" else ""
+        own = {one.key for one in self.stored() if one.project == project} - {*KNOWN, name}
+        if kind is OWN and len(own) >= MOST_OWN:
+            raise UsageError(
+                "This project has {count} preferences of its own already. Remove one first.",
+                count=MOST_OWN,
+            )
         with self._sql.transaction():
             known = self._stored_at(name, project)
             if known and known.source == "explicit" and source != "explicit":
@@ -225,22 +257,37 @@ class UserPreferences:
         )
 
 
-def known_name(text: str) -> str:
-    """Return the name of the preference that `text` stands for. Raises `UsageError`."""
+def known_name(text: str, *, own: bool = False) -> str:
+    """Return the name of the preference that `text` stands for. Raises `UsageError`.
+
+    With `own` it may be a new one.
+    """
     name = "_".join(raw_words(text))
     if name in KNOWN:
         return name
     if not name:
         raise UsageError("Specify the name of the preference.")
     near = closest_word(name, KNOWN)
-    if near:
+    if near and not (own and abs(len(near) - len(name)) > 1):  # "naming" is no mistyped "name"
         raise UsageError("Unknown preference {name}. Did you mean {near}?", name=name, near=near)
+    if own and _OWN_NAME.fullmatch(name):
+        return name
     raise UsageError(
-        "Unknown preference {name}. Use one of: {names}.", name=name, names=", ".join(KNOWN)
+        "Unknown preference {name}. Use one of: {names}. For this project alone, a name of your "
+        "own works too.",
+        name=one_line(name, 40),
+        names=", ".join(KNOWN),
     )
 
 
 def _refused(name: str, kind: Kind, value: object) -> UsageError:
+    if kind.free:
+        return UsageError(
+            "{name} takes one line of at most {count} characters, without secrets and personal "
+            "data.",
+            name=name,
+            count=MOST_TEXT,
+        )
     if kind.choices:
         return UsageError(
             "{name} must be one of {choices}, not {value}.",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kogniterm import prompts
 from kogniterm.memory import fact_records, preferences, short_term
-from kogniterm.memory.fact_records import Category, Fact, Lesson
+from kogniterm.memory.fact_records import CITED, Category, Fact, Lesson, quoted
 from kogniterm.memory.memory_database import APPLY, APPLY_ORDER
 from kogniterm.memory.project.manifests import project_data
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
@@ -56,7 +56,6 @@ _SHOWN = re.compile(
     r"^(?:\[([lm]\d{1,18})\]|((?:project|preference|recent) [^:\n]+):).*$", re.MULTILINE
 )
 _LABEL = re.compile(r"m\d{1,18}")
-_CITED = re.compile(r"\[m(\d{1,18})\]")
 
 
 class Used(NamedTuple):
@@ -194,7 +193,7 @@ def shown_in(texts: Iterable[str]) -> dict[str, str]:
 
 def cited_facts(answer: str) -> list[int]:
     """Return the ids of the facts that an answer cites, each once."""
-    return list(dict.fromkeys(int(number) for number in _CITED.findall(answer)))
+    return list(dict.fromkeys(int(number) for number in CITED.findall(answer)))
 
 
 def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list[int]:
@@ -307,7 +306,7 @@ def _project(
             continue
         value = profile.line(name) if profile.folder == folder else ""
         why = Phrase("it was found in the project folder")
-        line = f"{label}: {_quoted(value) if value else _GONE}"
+        line = f"{label}: {quoted(value) if value else _GONE}"
         if value or shown.get(label, line) != line:
             yield line, Used(label, value or _GONE, why, 1.0)
 
@@ -327,7 +326,7 @@ def _recent(named: Sequence[Mention], shown: Mapping[str, str]) -> Iterable[tupl
         names = list(dict.fromkeys(names))[:RECENT_NAMES]
         if not names:
             continue
-        line = shown.get(label, f"{label}: {', '.join(map(_quoted, names))}")
+        line = shown.get(label, f"{label}: {', '.join(map(quoted, names))}")
         why = Phrase("it was named here in another session within the last hour")
         yield line, Used(label, line.partition(": ")[2], why, 1.0)
 
@@ -393,14 +392,14 @@ def _standing(facts: Iterable[Fact], now: float) -> Iterable[tuple[str, Used]]:
 def _line(fact: Fact, now: float) -> str:
     day = _date(fact.last_confirmed)
     sure = "" if fact_records.effective_confidence(fact, now) >= 0.5 else ", unsure"
-    return f"[{fact.label}] {fact.category}: {_quoted(fact.text)} ({fact.source}, {day}{sure})"
+    return f"[{fact.label}] {fact.category}: {quoted(fact.text)} ({fact.source}, {day}{sure})"
 
 
 def _lesson(lesson: Lesson) -> tuple[str, Used]:
     where = f", session {lesson.session_id}" if lesson.session_id else ""
-    evidence = [_quoted(lesson.evidence)] if lesson.evidence else []
+    evidence = [quoted(lesson.evidence)] if lesson.evidence else []
     evidence.append(f"{_date(lesson.created)}{where}")
-    said = f"earlier {_quoted(lesson.task)}: {_quoted(str(lesson.told))}"
+    said = f"earlier {quoted(lesson.task)}: {quoted(str(lesson.told))}"
     line = f"[{lesson.label}] {said} ({', '.join(evidence)})"
     return line, Used(lesson.label, str(lesson.told), lesson_source(lesson), 1.0)
 
@@ -412,12 +411,3 @@ def lesson_source(lesson: Lesson) -> Phrase:
         values["evidence"] = lesson.evidence
         return Phrase("from a similar task ({day}, session {session}): {evidence}", values)
     return Phrase("from a similar task ({day}, session {session})", values)
-
-
-def _quoted(text: str) -> str:
-    """Return `text` on one line, without marks that could end the block or start another fact.
-
-    Facts that it cites are left out: they may be forgotten.
-    """
-    flat = " ".join(_CITED.sub("", text).split()).replace("<", "‹").replace(">", "›")
-    return '"' + flat.replace('"', "'").replace("[", "(").replace("]", ")") + '"'

@@ -9,7 +9,7 @@ of the user's can allow what an allow rule of theirs could.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
-from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import JointApprover, PolicyPort, SessionModes, TurnIO
 from kogniterm.runtime.user_secrets import MISSING
 from kogniterm.sessions.records import Decided, Judged, Requested
 from kogniterm.types import (
@@ -130,13 +130,19 @@ class Gate:
         verdict: Verdict,
         io: TurnIO,
         count: TurnCount,
+        answer: Decision | None = None,
     ) -> tuple[Decision, RiskReport]:
-        """Arrow 9: return the decision, and the facts about the request as it was decided on."""
+        """Arrow 9: return the decision, and the facts about the request as it was decided on.
+
+        `answer` is the user's, where it was asked about together with others.
+        """
         proposed = request
         while True:
             mode = self.modes.approval
             if verdict.kind != "ask":
                 decision = _decided(request, verdict)
+            elif answer is not None:
+                decision = answer
             else:
                 if io.attended:
                     io.sink(events.ApprovalAsked(request.id))
@@ -144,14 +150,14 @@ class Gate:
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
                 decision = replace(decision, reason=self.journal.redact(decision.reason))
-            if decision.kind == "approve" and self.modes.approval != mode:
+            if decision.kind == "approve" and (answer or self.modes.approval != mode):
                 now = self.judge_again(request, verdict).verdict
                 decision = _decided(request, now) if now.kind == "deny" else decision
             if decision.kind != "edit":
                 # What was judged is what runs, whatever an approver shows or returns.
                 decision = replace(decision, command=request.command)
                 break
-            request = replace(request, command=decision.command)
+            request, answer = replace(request, command=decision.command), None
             judged = await self.judge(request, io)
             request, report, verdict = judged.request, judged.report, judged.verdict
             if verdict.kind == "allow":
@@ -163,6 +169,25 @@ class Gate:
         self.journal.record(Decided(request.id, decision))
         io.sink(self.decided(proposed, decision))
         return decision, report
+
+    async def ask_together(
+        self, asked: Sequence[JudgedRequest], io: TurnIO, count: TurnCount
+    ) -> Sequence[Decision | None]:
+        """Arrow 9 for commands that would run at once: return the answers to one question.
+
+        None for each that is to be asked about by itself.
+        """
+        approver = io.approver
+        if len(asked) < 2 or not isinstance(approver, JointApprover):
+            return [None] * len(asked)
+        for one in asked:
+            io.sink(events.ApprovalAsked(one.request.id))
+            self.hooks.notify(one.request, io.sink)
+        with count.waiting():
+            answers = await approver.decide_together(asked)
+        if answers is None:
+            return [None] * len(asked)
+        return [replace(one, reason=self.journal.redact(one.reason)) for one in answers]
 
     def decided(self, request: ActionRequest, decision: Decision) -> events.ActionDecided:
         """Return the event of a decision, as it is shown."""

@@ -34,13 +34,15 @@ class Asked(NamedTuple):
 class Approval(NamedTuple):
     """The answer: a decision, and the permission granted with it, `always` or for the session.
 
-    With `reads`, commands that only read are never asked about again.
+    With `reads`, commands that only read are never asked about again. With `each`, commands that
+    were asked about together are decided one by one.
     """
 
     decision: Decision
     offer: Offer | None = None
     always: bool = False
     reads: bool = False
+    each: bool = False
 
 
 class SessionApprover(ABC):
@@ -53,6 +55,11 @@ class SessionApprover(ABC):
     @abstractmethod
     async def ask_about(self, asked: Asked) -> Approval:
         """Ask the user. Raises `TurnInterruptedError` or `CancelledError` when asked to stop."""
+
+    async def ask_together(self, asked: Sequence[Asked]) -> Sequence[Decision] | None:
+        """Ask about commands that would run at once; None to be asked about each by itself."""
+        del asked
+        return None
 
     @abstractmethod
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
@@ -73,23 +80,32 @@ class SessionApprover(ABC):
     ) -> Decision:
         """Ask about a request, and grant what is allowed with it."""
         async with self._lock:
-            session, cwd = self._session, self._session.executor.cwd
-            # Looked up once: a question may be drawn several times a second while it waits.
-            preview = session.undo.preview(request, report)
-            offers = session.policy.offers(request, report, cwd)
-            answer = await self.ask_about(
-                Asked(
-                    ActionFacts(request, report, verdict, preview),
-                    cwd,
-                    offers,
-                    [one for one in offers if session.policy.can_be_saved(report, one, cwd)],
-                )
-            )
+            asked = self._asked(request, report, verdict)
+            answer = await self.ask_about(asked)
             if answer.offer is not None and answer.always:
-                self._save(report, answer.offer, cwd)
+                self._save(report, answer.offer, asked.cwd)
             elif answer.offer is not None:
-                session.policy.grant(report, answer.offer, cwd)
+                self._session.policy.grant(report, answer.offer, asked.cwd)
             return answer.decision
+
+    async def decide_together(
+        self, asked: Sequence[tuple[ActionRequest, RiskReport, Verdict]]
+    ) -> Sequence[Decision] | None:
+        """Ask about all in one question; see `JointApprover`."""
+        async with self._lock:
+            return await self.ask_together([self._asked(*one) for one in asked])
+
+    def _asked(self, request: ActionRequest, report: RiskReport, verdict: Verdict) -> Asked:
+        session, cwd = self._session, self._session.executor.cwd
+        # Looked up once: a question may be drawn several times a second while it waits.
+        preview = session.undo.preview(request, report)
+        offers = session.policy.offers(request, report, cwd)
+        return Asked(
+            ActionFacts(request, report, verdict, preview),
+            cwd,
+            offers,
+            [one for one in offers if session.policy.can_be_saved(report, one, cwd)],
+        )
 
     def _save(self, report: RiskReport, offer: Offer, cwd: str) -> None:
         """Grant a permission for good; the approval holds although it cannot be saved."""

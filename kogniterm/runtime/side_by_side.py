@@ -1,9 +1,10 @@
 """Actions of one response at once: which may, and how they run (arrows 8 to 11 for several).
 
 A group is a run of pending requests, in their order, that need no question and whose footprints do
-not meet (`approval.footprint`); everything else runs alone, before or after. Each intent is on disk
-before the first of them starts. Outcomes are recorded in the order of the calls, so the history is
-the one that the same actions would have left one after the other.
+not meet (`approval.footprint`); everything else runs alone, before or after. Commands that a recipe
+declares `together` need no footprint, and the user is asked about all of them at once. Each intent
+is on disk before the first of them starts. Outcomes are recorded in the order of the calls, so the
+history is the one that the same actions would have left one after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import errno
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -44,7 +45,13 @@ class Judging(Protocol):
     """Finds out what a request touches that would run without a question."""
 
     def undisturbed(
-        self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
+        self,
+        request: ActionRequest,
+        modes: SessionModes,
+        cwd: str,
+        *,
+        at_prompt: bool,
+        declared: bool = False,
     ) -> approval.Footprint | None:
         """Return it, or None where the request runs alone."""
 
@@ -54,6 +61,11 @@ class Prepared(NamedTuple):
 
     judged: JudgedRequest
     decision: Decision | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Return whether it must not run."""
+        return self.decision is not None and self.decision.kind == "reject"
 
 
 class SideBySide:
@@ -68,7 +80,11 @@ class SideBySide:
         self.most = most
 
     def candidates(
-        self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO
+        self,
+        gate: Gate,
+        pending: Sequence[ActionRequest],
+        io: TurnIO,
+        together: Collection[str] = (),
     ) -> Sequence[ActionRequest]:
         """Return the first of `pending` that may run at once, as far as can be told beforehand."""
         if len(pending) < 2 or self.most < 2:
@@ -76,7 +92,7 @@ class SideBySide:
         found: list[ActionRequest] = []
         taken: list[approval.Footprint] = []
         for request in pending[: self.most]:
-            touched = self._footprint(gate, request, io)
+            touched = self._footprint(gate, request, io, declared=request.id in together)
             if touched is None or not all(approval.disjoint(touched, other) for other in taken):
                 break
             found.append(request)
@@ -84,45 +100,77 @@ class SideBySide:
         return found if len(found) > 1 else ()
 
     def _footprint(
-        self, gate: Gate, request: ActionRequest, io: TurnIO
+        self, gate: Gate, request: ActionRequest, io: TurnIO, *, declared: bool
     ) -> approval.Footprint | None:
         command, cwd = request.effect == "command", self.executor.cwd
-        if command and not (request.tool == EXECUTE_COMMAND and self.executor.has_plain_shell):
+        plain = declared or self.executor.has_plain_shell
+        if command and not (request.tool == EXECUTE_COMMAND and plain):
             return None
         if runs_repeated(gate.journal, request, cwd):
             return None  # the user is asked about it
         if gate.hooks.follows(subject_of(request)):
             return None  # what a hook does after it is not known
-        return self.policy.undisturbed(request, self.modes, cwd, at_prompt=io.at_prompt)
+        return self.policy.undisturbed(
+            request, self.modes, cwd, at_prompt=io.at_prompt, declared=declared
+        )
 
     async def admit(
-        self, gate: Gate, found: Sequence[ActionRequest], io: TurnIO, count: TurnCount
+        self,
+        gate: Gate,
+        found: Sequence[ActionRequest],
+        io: TurnIO,
+        count: TurnCount,
+        together: Collection[str] = (),
     ) -> tuple[Sequence[Approved], Mapping[str, Prepared]]:
         """Judge and decide on the candidates; return those that run at once, and what was judged.
 
-        The first one that needs a question after all, or is refused, and what follows wait.
+        The first one that needs a question after all, or is refused, and what follows wait. Those
+        declared `together` are asked about in one question, unless policy denies one of them.
         """
-        approved: list[Approved] = []
         judged: dict[str, Prepared] = {}
+        asked: list[JudgedRequest] = []
         for request in found:
             found_out = await gate.judge(request, io)
             judged[request.id] = Prepared(found_out)
-            report, verdict = found_out.report, found_out.verdict
-            if verdict.kind != "allow" or found_out.request != request:
+            kind = found_out.verdict.kind
+            if found_out.request != request or (kind != "allow" and request.id not in together):
                 break  # what a hook made of it may disturb the others
-            decision, report = await gate.decide(request, report, verdict, io, count)
-            judged[request.id] = Prepared(found_out._replace(report=report), decision)
-            if gate.changed_since(request) is not None:
+            if kind == "ask":
+                asked.append(found_out)
+                continue
+            judged[request.id] = await _decided(gate, found_out, io, count)
+            if kind == "deny":
+                asked.clear()
+            if kind == "deny" or gate.changed_since(request) is not None:
                 break
-            approved.append(Approved(request, decision, report))
+        answers = await gate.ask_together(asked, io, count)
+        for one, answer in zip(asked, answers, strict=True):
+            judged[one.request.id] = await _decided(gate, one, io, count, answer)
+            if answer is None and judged[one.request.id].refused:
+                break
+        ready = [(one, judged[one.id]) for one in found if one.id in judged]
+        approved = [
+            Approved(request, known.decision, known.judged.report)
+            for request, known in ready
+            if known.decision is not None
+            and not known.refused
+            and known.decision.command == request.command  # what the user edited runs alone
+            and gate.changed_since(request) is None
+        ]
         return approved, judged
 
     async def run(
-        self, runner: Runner, approved: Sequence[Approved], io: TurnIO, count: TurnCount
-    ) -> ActionRequest | None:
-        """Run what was approved at once; return the request to run the last one again outside.
+        self,
+        runner: Runner,
+        approved: Sequence[Approved],
+        io: TurnIO,
+        count: TurnCount,
+        together: Collection[str] = (),
+    ) -> Sequence[ActionRequest]:
+        """Run what was approved at once; return the requests to run some again outside.
 
-        Raises `asyncio.CancelledError` after all outcomes are recorded, when the turn was cancelled
+        Those are at most the last one and the ones declared `together`. Raises
+        `asyncio.CancelledError` after all outcomes are recorded, when the turn was cancelled
         meanwhile.
         """
         commands = [run for run in approved if run.request.effect == "command"]
@@ -133,7 +181,7 @@ class SideBySide:
         pool = ThreadPoolExecutor(max(len(commands), 1), "command")
         try:
             with opened as lanes:
-                group = _Group(runner, io, count, pool)
+                group = _Group(runner, io, count, pool, together)
                 try:
                     group.begin(approved, iter(lanes))
                     return await group.end()
@@ -141,6 +189,14 @@ class SideBySide:
                     await group.leave()
         finally:
             pool.shutdown(wait=False)
+
+
+async def _decided(
+    gate: Gate, found: JudgedRequest, io: TurnIO, count: TurnCount, answer: Decision | None = None
+) -> Prepared:
+    request, report, verdict = found
+    decision, report = await gate.decide(request, report, verdict, io, count, answer)
+    return Prepared(found._replace(report=report), decision)
 
 
 @dataclass(slots=True)
@@ -156,9 +212,15 @@ class _Group:
     """The actions that run at once, in the order of their calls."""
 
     def __init__(
-        self, runner: Runner, io: TurnIO, count: TurnCount, pool: ThreadPoolExecutor
+        self,
+        runner: Runner,
+        io: TurnIO,
+        count: TurnCount,
+        pool: ThreadPoolExecutor,
+        together: Collection[str],
     ) -> None:
         self.runner = runner
+        self.together = together
         self.io = io
         self.count = count
         self.pool = pool
@@ -197,16 +259,17 @@ class _Group:
         self.io.sink(events.CommandDone(run.request.id, result.exit_code))
         return result
 
-    async def end(self) -> ActionRequest | None:
+    async def end(self) -> Sequence[ActionRequest]:
         """Record each end in its turn; see `SideBySide.run`."""
-        again = None
+        again: list[ActionRequest] = []
         for member in self.members:
             await self._wait(member)
             if member.task.cancelled():
                 ended = started_and_stopped(member.run.request, "the user stopped the turn")
                 self.runner.journal.record(ended, durable=True)
                 continue
-            again = await self._record(member, member.task.result())
+            if (once_more := await self._record(member, member.task.result())) is not None:
+                again.append(once_more)
         if self.cancelled:
             raise asyncio.CancelledError
         return again
@@ -215,8 +278,9 @@ class _Group:
         if isinstance(end, ToolEnd):
             await self.runner.end_tool(member.run.request, end, self.io, self.count)
             return None
-        # A question may come only behind the last one, so that repeated questions keep their order.
-        last = member is self.members[-1]
+        # Of a response a question may come only behind the last one, so that the answers to the
+        # model keep their order.
+        last = member is self.members[-1] or member.run.request.id in self.together
         can_ask = self.io.attended and not self.cancelled and last
         return await self.runner.end_command(
             member.run, end, member.box, self.io, self.count, can_ask=can_ask

@@ -16,7 +16,7 @@ only loop. A turn works with four services: journal, gate, runner and context.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -254,12 +254,18 @@ def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:
 
 
 async def settle(
-    services: TurnServices, io: TurnIO, count: TurnCount, *, apart: bool = False
+    services: TurnServices,
+    io: TurnIO,
+    count: TurnCount,
+    *,
+    apart: bool = False,
+    together: Collection[str] = (),
 ) -> Phrase | None:
     """Arrows 8 to 11 for every pending request, in order; return the budget that stops the turn.
 
     Behind a call of the same reply that failed or was refused, only what cannot build on it runs;
-    of actions `apart`, which nobody proposed in one reply, behind one that was refused.
+    of actions `apart`, which nobody proposed in one reply, behind one that was refused. Commands
+    declared `together` may run at once, whatever they do.
     """
     journal = services.journal
     judged: dict[str, Prepared] = {}
@@ -287,7 +293,8 @@ async def settle(
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
         else:
-            await _run_at_once(services, request, io, count, judged, alone=bool(failed))
+            beside = () if failed else together
+            await _run_at_once(services, request, io, count, judged, beside, alone=bool(failed))
     return None
 
 
@@ -297,12 +304,14 @@ async def _run_at_once(
     io: TurnIO,
     count: TurnCount,
     judged: dict[str, Prepared],
+    together: Collection[str],
     *,
     alone: bool,
 ) -> None:
     """Arrows 8 to 11 for a request, and unless `alone` for those behind it that may run beside it.
 
-    `judged` gets those that were judged and must wait after all.
+    `judged` gets those that were judged and must wait after all. Where one of those declared
+    `together` is refused, none of them starts.
     """
     beside, pending = services.beside, services.journal.state.pending
     approved: Sequence[Approved] = ()
@@ -310,13 +319,22 @@ async def _run_at_once(
         first = [one.id for one in pending].index(request.id)
         exact = takewhile(lambda one: one is not None, map(services.journal.exact, pending[first:]))
         waiting = [one for one in exact if one is not None]
-        found = beside.candidates(services.gate, waiting, io)
-        approved, before = await beside.admit(services.gate, found, io, count)
+        found = beside.candidates(services.gate, waiting, io, together)
+        approved, before = await beside.admit(services.gate, found, io, count, together)
         judged.update(before)
-    if beside is None or len(approved) < 2:
+        refused = [one for key, one in before.items() if one.refused and key in together]
+        if refused:
+            cause = refused[0].judged.request
+            await _approve_and_run(services, cause, io, count, refused[0])
+            for run in approved:
+                told = messages.answer(run.request, messages.held_up(cause.tool), failed=True)
+                services.journal.settle(run.request, "cancelled", told)
+            return
+    if beside is not None and len(approved) > 1:
+        for again in await beside.run(services.runner, approved, io, count, together):
+            await _approve_and_run(services, again, io, count)
+    if any(one.id == request.id for one in services.journal.state.pending):
         await _approve_and_run(services, request, io, count, judged.get(request.id))
-    elif (again := await beside.run(services.runner, approved, io, count)) is not None:
-        await _approve_and_run(services, again, io, count)
 
 
 async def _approve_and_run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
@@ -51,6 +51,17 @@ if TYPE_CHECKING:
 
 
 # --- who drives the turn --------------------------------------------------------------------------
+
+
+@runtime_checkable
+class JointApprover(Protocol):
+    """An approver that can ask about several commands in one question."""
+
+    async def decide_together(
+        self, asked: Sequence[tuple[ActionRequest, RiskReport, Verdict]]
+    ) -> Sequence[Decision] | None:
+        """Return a decision for each; None where the user decides on each by itself."""
+
 
 Question = str | Sequence[Phrase]
 """A question of the model, in its words; or one of KogniTerm: a sentence and the lines below it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
-from kogniterm.types import Phrase, Plan, PlanReview
-from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
+from kogniterm.types import Decision, Phrase, Plan, PlanReview
+from kogniterm.types.events import BY_USER
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject, TogetherQuestion
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Asker, Question
 
@@ -48,29 +50,51 @@ class AskingApprover(SessionApprover):
 
     async def ask_about(self, asked: Asked) -> Approval:
         """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
-        from kogniterm.runtime.services.memory_service import preference_of
-
-        session, facts, request = self._session, asked.facts, asked.facts.request
-        explain = preference_of(session.memory, "explain_commands")
-        subject = Subject(
-            request,
-            facts.report,
-            facts.verdict,
-            cwd=self._display.folder_of(request) or session.folder,
-            preview=facts.preview,
-            offers=asked.offers,
-            lasting=asked.lasting,
-            original=self._edited.pop(request.id, None),
-            with_purpose=explain is not False,
-        )
+        session, request = self._session, asked.facts.request
+        subject = self._subject(asked)
         masked = self._masked(subject)
-        question = ApprovalQuestion(subject, masked, explained=explain is True)
+        question = ApprovalQuestion(subject, masked, explained=self._explains is True)
         answer = await self._asker.ask(question)
         if answer.reads:
             allow_reads(session, self._display, allowed=True)
         if answer.decision.kind == "edit":
             self._edited[request.id] = request.command
         return answer
+
+    async def ask_together(self, asked: Sequence[Asked]) -> Sequence[Decision] | None:
+        """Ask about all in one question. Raises `TurnInterruptedError` when asked to stop."""
+        subjects = tuple(self._subject(one, number) for number, one in enumerate(asked, 1))
+        shown = tuple(self._masked(one) or one for one in subjects)
+        explained = self._explains is True
+        question = TogetherQuestion(
+            subjects[0], explained=explained, subjects=subjects, shown=shown
+        )
+        answer = await self._asker.ask(question)
+        if answer.each:
+            return None
+        kind, reason = answer.decision.kind, answer.decision.reason
+        return [Decision(kind, one.request.command, BY_USER, reason) for one in subjects]
+
+    @property
+    def _explains(self) -> Any:
+        from kogniterm.runtime.services.memory_service import preference_of
+
+        return preference_of(self._session.memory, "explain_commands")
+
+    def _subject(self, asked: Asked, number: int = 0) -> Subject:
+        facts = asked.facts
+        return Subject(
+            facts.request,
+            facts.report,
+            facts.verdict,
+            cwd=self._display.folder_of(facts.request) or self._session.folder,
+            preview=facts.preview,
+            offers=asked.offers,
+            lasting=asked.lasting,
+            original=self._edited.pop(facts.request.id, None),
+            with_purpose=self._explains is not False,
+            number=number,
+        )
 
     def judged_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
@@ -79,8 +103,8 @@ class AskingApprover(SessionApprover):
         if isinstance(question, PlanQuestion):
             asks = may_grant(self._session.modes, sandboxed=self._session.policy.sandboxed)
             return question.in_mode(asks=asks)
-        if not isinstance(question, ApprovalQuestion):
-            return question
+        if not isinstance(question, ApprovalQuestion) or isinstance(question, TogetherQuestion):
+            return question  # commands asked about together are judged again with the answer
         subject = question.subject
         judged = self._session.services.gate.judge_again(subject.request, subject.verdict)
         subject = replace(subject, report=judged.report, verdict=judged.verdict)

@@ -64,7 +64,7 @@ nodes:
 """
 
 
-async def test_parallel_commands_are_requested_together_and_asked_one_after_the_other(
+async def test_parallel_commands_are_requested_together_and_asked_before_they_start(
     make_flow: MakeFlow,
 ) -> None:
     waiting: list[int] = []
@@ -76,7 +76,7 @@ async def test_parallel_commands_are_requested_together_and_asked_one_after_the_
     flow = make_flow(decisions=[decide] * 4)
     answer = await cook(flow, COMMANDS)
     assert answer.text == "lint 3 types"
-    assert waiting[:2] == [1, 2]
+    assert waiting == [1, 2, 2, 1]
     made = [m.tool_calls for m in flow.session.state.messages if getattr(m, "tool_calls", None)]
     assert [len(calls) for calls in made] == [1, 2, 1]
 

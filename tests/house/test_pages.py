@@ -152,3 +152,44 @@ def test_commands_in_a_page_exist_with_their_options(page: Path) -> None:
 def test_a_wrong_command_in_a_page_is_found() -> None:
     page = "```sh\nls | kogniterm memroy list\n```\n`kogniterm memory lst` `kogniterm run --jsn`\n"
     assert len([word for call in calls(page) for word in unknown_words(call)]) == 3
+
+
+def verbs_in(words: list[str]) -> tuple[str, ...]:
+    """Return the verb of a call, with its action."""
+    path: tuple[str, ...] = ()
+    for word in words:
+        if f"/{'/'.join((*path, word))}" in FLAGS:
+            path = (*path, word)
+        elif path:
+            break
+    return path
+
+
+def test_every_verb_that_a_block_shows_is_run_by_a_test() -> None:
+    tried = re.findall(r"Try `(?:[^`]*kogniterm )?([^`]+)`", _page("specification.md"))
+    parts = ("cli", "terminal", "packages", "flows", "models", "runtime")
+    tests = [file for part in parts for file in (ROOT / "tests" / part).rglob("*.py")]
+    texts = {file.name: file.read_text("utf-8") for file in tests}
+    written = "\n".join(texts.values())
+
+    def is_run(verbs: tuple[str, ...]) -> bool:
+        words, of_one_verb = " ".join(verbs), texts.get(f"test_{verbs[0]}_verb.py", "")
+        return (
+            any(one.startswith(words) for one in tried)
+            or f"kogniterm {words}" in written
+            or '", "'.join(verbs).join('""') in written
+            or f'"{verbs[-1]}"' in of_one_verb
+        )
+
+    blocks = [
+        block
+        for page in PAGES
+        for block in re.findall(r"^```sh\n.*?^```", page.read_text("utf-8"), re.M | re.S)
+    ]
+    shown = {verbs_in(call) for block in blocks for call in calls(block)} - {()}
+    assert len(shown) > 20
+    assert not {verbs for verbs in shown if not is_run(verbs)}
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")

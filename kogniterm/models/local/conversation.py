@@ -50,14 +50,6 @@ _NAMES_A_FILE = re.compile(
 _IN_FILES = re.compile(wording("in_files"))
 _LITTLE = re.compile(wording("little"))
 _WANTS_OUTPUT = re.compile(wording("wants_output"))
-
-
-def wants_output(text: str) -> bool:
-    """Return whether this asks to be told something, so that silence of a command is no success."""
-    words = _start(text)
-    return "?" in text or bool(_ASKS.match(words) or _WANTS_OUTPUT.match(words))
-
-
 _LEAD = re.compile(wording("lead"))
 _LOOKS = re.compile(wording("looks"))
 

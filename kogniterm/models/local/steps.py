@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
-from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
+from kogniterm.models.local.conversation import goes_on, say, sentences, wording
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 from kogniterm.types import EXECUTE_COMMAND
 
@@ -303,29 +303,28 @@ def _only_complaints(command: str, output: str) -> bool:
 def answer(turn: TurnSoFar) -> str:
     """Return the answer: the real output of the commands, and the parts that were not done."""
     language = turn.language
-    blocks = [_block(ran, turn.request, language) for ran in turn.done]
+    blocks = [_block(ran, language) for ran in turn.done]
     if turn.failed:
-        blocks.append(_block(turn.failed[-1], turn.request, language))
+        blocks.append(_block(turn.failed[-1], language))
         left = turn.parts[len(turn.done) + 1 :]
         if left:
             blocks.append(say("left", language, requests="; ".join(left)))
     return "\n\n".join(blocks)
 
 
-def _block(ran: Ran, request: str, language: Language) -> str:
+def _block(ran: Ran, language: Language) -> str:
     """One command's result. The output stands as it is, in a fence longer than any in it."""
     empty = not ran.output.strip()
-    if ran.ending == "ok" and empty and wants_output(request):
-        name = "nothing" if _SEARCHES.search(ran.command) else "silent"
+    if ran.ending in ("ok", "nothing"):
+        # That nothing was found, or that all is done, cannot be told from silence.
+        name = "silent" if empty else "gave"
         sentence = say(name, language, command=ran.command, code=ran.code)
-    elif ran.ending == "ok":
-        sentence = say("done" if empty else "gave", language, command=ran.command)
     elif ran.ending == "unfinished":
         sentence = say("not_finished", language, command=ran.command)
     elif ran.ending == "failed" and ran.code == 0:
         sentence = say("complained", language, command=ran.command)
     else:
-        name = {"nothing": "nothing", "failed": "failed"}.get(ran.ending, "not_run")
+        name = "failed" if ran.ending == "failed" else "not_run"
         sentence = say(name, language, command=ran.command, code=ran.code)
     if empty or ran.ending == "not_run":
         return sentence

@@ -452,7 +452,12 @@ class _Actions(events.EventVisitor):
         pending = tuple(request for one in batch for request in one.pending)
         if said or pending:
             self._session.journal.record_update(NodeUpdate(RECIPE_NODE, said, pending=pending))
-        self._over = await settle(self._session.services, self._io, self._count, apart=True)
+        # Nodes that act are ready at the same time only where the recipe says so.
+        own = [request for one in batch if one.call is not None for request in one.pending]
+        together = {one.id for one in own if one.effect in ("command", "network", "external")}
+        self._over = await settle(
+            self._session.services, self._io, self._count, apart=True, together=together
+        )
 
     def __call__(self, event: events.Event) -> None:
         super().__call__(event)
@@ -470,11 +475,12 @@ class _Actions(events.EventVisitor):
 
     def result(self, call_id: str) -> NodeResult:
         """Return how a settled call ended. Raises `RefusedError` and `BudgetError`."""
-        decision, ran = self._decisions.get(call_id), self._results.get(call_id)
-        if decision is not None and decision.kind == "reject":
-            raise RefusedError("An action was refused: {why}", why=decision.why)
-        if ran is not None:
+        if (ran := self._results.get(call_id)) is not None:
             return NodeResult(ran.text, ran.exit_code)
+        own = call_ids(self._session)  # of a sub-agent a refused call ends nothing
+        decided = (one for key, one in self._decisions.items() if key.startswith(own))
+        if (refused := next((one for one in decided if one.kind == "reject"), None)) is not None:
+            raise RefusedError("An action was refused: {why}", why=refused.why)
         answered = reversed(self._session.state.messages)
         answer = next((m for m in answered if getattr(m, "tool_call_id", "") == call_id), None)
         if not isinstance(answer, ToolMessage) and self._over is not None:

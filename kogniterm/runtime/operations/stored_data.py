@@ -224,7 +224,8 @@ def remove_preference(memory: Memory, text: str, *, here: bool) -> str:
     from kogniterm.memory.preferences import known_name
 
     held = {one.key for one in memory.preferences.stored()}
-    name = text if text in held else known_name(text)
+    written = "_".join(text.lower().split())
+    name = next((one for one in (text, written) if one in held), None) or known_name(text)
     if not memory.preferences.remove(name, project=memory.project if here else None):
         raise UsageError("{name} is not set.", name=name)
     return name

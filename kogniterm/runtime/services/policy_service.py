@@ -302,21 +302,31 @@ class PolicyService:
         return verdict
 
     def undisturbed(
-        self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
+        self,
+        request: ActionRequest,
+        modes: SessionModes,
+        cwd: str,
+        *,
+        at_prompt: bool,
+        declared: bool = False,
     ) -> approval.Footprint | None:
         """Return what a request reads and changes, if it would run without a question.
 
-        None if it would not, or if that is not known for certain: then it runs alone.
+        None if it would not, or if that is not known for certain: then it runs alone. One
+        `declared` to mind no others counts with what it is known to write, also before a question,
+        unless it is dangerous.
         """
         report = self.assess(request, cwd)
         rules = (rule for rule in self.rules.rules if rule.side_by_side)
-        declared = any(one.matches(report, tool=request.tool, mode=modes.approval) for one in rules)
-        named = approval.footprint(request, report, declared=declared)
+        by_rule = any(one.matches(report, tool=request.tool, mode=modes.approval) for one in rules)
+        named = approval.footprint(request, report, declared=by_rule)
         found = None if named is None else plain_paths(named.reads, named.writes, self.workspace)
-        if named is None or found is None:
-            return None
         verdict, _ = self._verdict(request, report, modes, cwd, at_prompt=at_prompt)
-        if verdict.kind != "allow" or self.secrets.use_in(report)[0].names:
+        if self.secrets.use_in(report)[0].names:
+            return None
+        if declared and report.label != "dangerous":
+            return approval.Footprint(*found) if found is not None else approval.Footprint()
+        if named is None or found is None or verdict.kind != "allow":
             return None
         return named._replace(reads=found[0], writes=found[1])
 

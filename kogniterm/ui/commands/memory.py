@@ -185,15 +185,16 @@ MOST_VALUES = 6
 
 
 def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:
-    from kogniterm.memory.preferences import KNOWN, known_name, value_text
+    from kogniterm.memory.preferences import KNOWN, OWN, known_name, value_text
 
-    name = known_name(name)
+    name = known_name(name, own=here)
     if not value:
-        values = KNOWN[name].values
+        kind = KNOWN.get(name, OWN)
+        values = kind.values
         raise UsageError(
             "Specify a value: /preferences set {name} {values}",
             name=name,
-            values="|".join(values) if KNOWN[name].choices else values[0],
+            values="|".join(values) if kind.choices else values[0],
         )
     require_writable(_service(repl).context.mode == "full")
     one = memory.preferences.set(name, value, scope="project" if here else "everywhere")

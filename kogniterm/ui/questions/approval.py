@@ -72,7 +72,8 @@ class Subject:
 
     `preview` tells the effects, where they were looked up on the disk; `offers` are the permissions
     that may be granted for the session, `lasting` those for the project. `original` is the command
-    before the user edited it. Its purpose is left out unless `with_purpose`.
+    before the user edited it. Its purpose is left out unless `with_purpose`. `number` tells it from
+    others in one question.
     """
 
     request: ActionRequest
@@ -84,6 +85,7 @@ class Subject:
     lasting: Sequence[Offer] = ()
     original: str | None = None
     with_purpose: bool = True
+    number: int = 0
 
     @property
     def facts(self) -> ActionFacts:
@@ -191,6 +193,8 @@ class Subject:
             title = plural("Run this on {count} host?", "Run this on {count} hosts?", count)
         if self.request.refusal is not None:
             title = _("Run this command outside the sandbox?")
+        if self.number:
+            title = f"{self.number}. {title}"
         text.append(title, "heading")
         text.append("  ")
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
@@ -412,6 +416,7 @@ class ApprovalQuestion(Question[Approval]):
             ("allow_session", _("allow this session"), _("allow this session")),
             ("allow_project", _("always in this project"), _("always in this project")),
             ("allow_reads", _("never ask for read-only"), _("never ask for read-only commands")),
+            ("each", _("one by one"), _("decide one by one")),
             ("stop", _("stop turn"), _("stop the turn")),
         ]
         return [answer for answer in answers if self._offered(answer[0])]
@@ -451,6 +456,7 @@ class ApprovalQuestion(Question[Approval]):
             "allow_session": denied or not self.subject.offers,
             "allow_project": denied or not self.subject.lasting,
             "allow_reads": not self.subject.only_reads,
+            "each": True,
         }
         return not missing.get(action, False)
 
@@ -524,3 +530,49 @@ class ApprovalQuestion(Question[Approval]):
     def ended(self) -> Approval:
         """Reject: silence approves nothing."""
         return Approval(self.subject.decision("reject", _("the input ended without an answer")))
+
+
+@dataclass(frozen=True)
+class TogetherQuestion(ApprovalQuestion):
+    """Asks about commands that would run at once: all, none, or each by itself.
+
+    `subjects` are all of them, of which `subject` is the first, and `shown` the same without their
+    secrets.
+    """
+
+    subjects: tuple[Subject, ...] = ()
+    shown: tuple[Subject, ...] = ()
+
+    def text(self, painter: Painter, columns: int) -> QuestionText:
+        """Return every command in full, below each other."""
+        title = _("Run these {count} at once?").format(count=len(self.subjects))
+        lines, must_see = painter.lines(Text(title, "heading"), columns), 0
+        for subject in self.subjects if self.revealed else self.shown:
+            found = subject.document(painter, columns, explained=self.explained)
+            must_see = len(lines) + found.must_see
+            lines += found.lines
+        return QuestionText(lines, must_see)
+
+    def transcript(self, painter: Painter, columns: int, answer: Answered[Approval] | None) -> str:
+        """Return the commands, unless their frames or questions of their own show them."""
+        if answer is not None and (answer.value.each or answer.value.decision.kind != "reject"):
+            return ""
+        return "".join(one.transcript(painter, columns) for one in self.shown)
+
+    def _answers(self) -> list[tuple[str, str, str]]:
+        words = {"approve": _("approve all"), "reject": _("reject all")}
+        found = super()._answers()
+        return [(key, words.get(key, short), words.get(key, line)) for key, short, line in found]
+
+    def _offered(self, action: str) -> bool:
+        if action == "reveal":
+            return self.shown != self.subjects
+        return action == "each" or (super()._offered(action) and action not in _OF_ONE)
+
+    def _act(self, action: str) -> Step[Approval]:
+        if action == "each":
+            return Answered(Approval(self.subject.decision("reject"), each=True))
+        return super()._act(action)
+
+
+_OF_ONE = ("edit", "allow_session", "allow_project", "allow_reads")

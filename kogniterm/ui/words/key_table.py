@@ -82,6 +82,7 @@ KEYS = (
         Phrase("approve, and allow this kind for this project")),
     Key("question", "allow_reads", "r",
         Phrase("approve, and allow all read-only commands"), spanish="l"),
+    Key("question", "each", "o", Phrase("decide on each of several commands"), spanish="u"),
     Key("question", "stop", "s", Phrase("stop the turn"), spanish="d"),
     Key("question", "page", "space, pagedown, pageup, up, down",
         Phrase("scroll a question that is longer than the screen"),

@@ -46,7 +46,7 @@ def test_a_share_is_of_the_tasks_that_were_run() -> None:
     assert table["talk"][2] == table["care"][1] == "not run"
 
 
-def test_page_names_what_failed_and_what_runs_without_a_question() -> None:
+def test_page_counts_what_runs_without_a_question() -> None:
     unread = Result(passed=True, commands=("python3 -c 'print(1)'",), answer="1")
     chosen = [task for task in TASKS if task.held_out == 4][:4]
     made = (GOOD, unread, BAD, Result(passed=True, commands=(), answer="I cannot."))
@@ -55,8 +55,6 @@ def test_page_names_what_failed_and_what_runs_without_a_question() -> None:
     )
     text = section(TASKS, run)
     assert "1 of the 2 tasks that it solved with commands" in text
-    assert f"| {chosen[2].request} | 4 | nothing |" in text
-    assert chosen[0].request not in text
 
 
 def test_published_result_holds_the_whole_set_that_was_never_looked_at() -> None:

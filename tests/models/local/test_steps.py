@@ -36,13 +36,21 @@ def test_output_is_the_answer_word_for_word() -> None:
 
 def test_silent_success_is_told_in_the_users_language() -> None:
     turn = turn_so_far([asked("borra la carpeta x"), *ran("rm -r x", "[exit 0]", code=0)])
-    assert answer(turn) == "Hecho: `rm -r x` terminó con código 0 y no imprimió nada."
+    assert answer(turn) == "`rm -r x` no imprimió nada (código 0)."
+
+
+@pytest.mark.parametrize(
+    "command", ["grep TODO notes.md > todo.txt", "touch report.txt", "sed -i s/cat/dog/ a.txt"]
+)
+def test_silence_is_no_claim_that_something_was_found_or_done(command: str) -> None:
+    turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, "[exit 0]", code=0)])
+    assert answer(turn) == f"`{command}` printed nothing (exit code 0)."
 
 
 def test_search_without_finding_is_an_answer() -> None:
     turn = turn_so_far([asked("who says foo?"), *ran("grep -r foo .", "[exit 1]", code=1)])
     assert turn.part is None
-    assert answer(turn).startswith("Nothing found")
+    assert answer(turn) == "`grep -r foo .` printed nothing (exit code 1)."
 
 
 def test_failure_is_tried_once_more_then_told() -> None:
@@ -173,7 +181,7 @@ def test_output_that_mentions_errors_is_output() -> None:
 
 def test_silence_is_no_answer_to_a_question() -> None:
     turn = turn_so_far([asked("which files are empty?"), *ran("find -empty", "[exit 0]", code=0)])
-    assert answer(turn) == "Nothing found: `find -empty` printed nothing (exit code 0)."
+    assert answer(turn) == "`find -empty` printed nothing (exit code 0)."
     summed = ran("awk '{s += $1}' a", "[exit 0]", code=0)  # which did not search for anything
     turn = turn_so_far([asked("what is the total of a?"), *summed])
     assert answer(turn) == "`awk '{s += $1}' a` printed nothing (exit code 0)."

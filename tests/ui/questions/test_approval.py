@@ -18,7 +18,7 @@ from kogniterm.types import ActionRequest, Decision, Effect, Phrase, RiskReport,
 from kogniterm.ui.asking_approver import AskingApprover
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
-from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
+from kogniterm.ui.questions.approval import ApprovalQuestion, Subject, TogetherQuestion
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, QuestionText
 from kogniterm.ui.repl import Opened
@@ -303,11 +303,16 @@ class User:
 
     async def decide(self, command: str, label: str = "needs_approval", rows: int = 24) -> Decision:
         self.rows = rows
-        session = self.session
+        return await self.approver().decide(request(command), report(command, label), ASK)
+
+    async def decide_together(self, *commands: str) -> Sequence[Decision] | None:
+        asked = [(request(command), report(command), ASK) for command in commands]
+        return await self.approver().decide_together(asked)
+
+    def approver(self) -> AskingApprover:
         display = ToldDisplay(Preferences(language=language()))
-        asker = AskingApprover(LineQuestions(self), session, display)  # type: ignore[arg-type]  # its face
         self.told = display.told
-        return await asker.decide(request(command), report(command, label), ASK)
+        return AskingApprover(LineQuestions(self), self.session, display)  # type: ignore[arg-type]  # its face
 
 
 def test_secrets_are_shown_when_the_user_wants_to_see_them() -> None:
@@ -330,6 +335,53 @@ def test_secrets_are_shown_when_the_user_wants_to_see_them() -> None:
     assert isinstance(answer, Answered)
     assert answer.value.decision.command == "login hunter22"
     assert "v" not in ApprovalQuestion(subject).options()
+
+
+def test_commands_that_run_at_once_are_all_shown_in_full_in_one_question() -> None:
+    long = "make " + "target " * 60
+    shown = tuple(
+        Subject(request(command), report(command), ASK, "/w", number=number)
+        for number, command in enumerate((long, "login [secret:ab2c-1]", "ls\u200b"), 1)
+    )
+    subjects = (shown[0], replace(shown[1], request=request("login hunter22")), shown[2])
+    asked = TogetherQuestion(subjects[0], subjects=subjects, shown=shown)
+    document = drawn(asked, 60)
+    seen = document.lines[: document.must_see]
+    assert seen[:2] == ["Run these 3 at once?", "1. Run this command?  needs approval"]
+    assert "".join(line[4:] for line in seen if line.startswith("│ ")).count("target ") == 60
+    assert "│ $ login [secret:ab2c-1]" in seen
+    assert "│ $ ls\\u{200B}" in seen
+    assert sum(line.startswith("Reason") for line in document.lines) == 3
+    assert [key for key, *_ in asked._answers()] == [
+        "approve", "reject", "explain", "reveal", "each", "stop",
+    ]  # fmt: skip
+    assert not {"e", "a", "p", "r"} & set(asked.options())
+    assert asked.press("e") == asked
+    unseen = asked.press("y", seen=False)
+    assert isinstance(unseen, TogetherQuestion)
+    assert "Read the whole command first" in unseen.note
+    revealed = asked.press("v")
+    assert isinstance(revealed, TogetherQuestion)
+    assert "hunter22" in "".join(drawn(revealed).lines)
+    assert "hunter22" not in revealed.transcript(PLAIN, 80, None)
+
+
+async def test_lines_decide_on_several_commands_together() -> None:
+    commands = ("make", "ls")
+    user = User("y")
+    assert await user.decide_together(*commands) == [
+        Decision("approve", command, "person") for command in commands
+    ]
+    assert "o = decide one by one" in user.shown
+    assert "y = approve all" in user.shown
+    assert await User("n", "not yet").decide_together(*commands) == [
+        Decision("reject", command, "person", "not yet") for command in commands
+    ]
+    assert await User("o").decide_together(*commands) is None
+    with pytest.raises(TurnInterruptedError):
+        await User("s").decide_together(*commands)
+    with in_spanish():
+        assert await User("u").decide_together(*commands) is None
 
 
 async def test_lines_yes_and_no_with_a_reason() -> None:
