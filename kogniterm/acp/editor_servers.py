@@ -20,7 +20,7 @@ from kogniterm.runtime.extensions.servers.server_setup import (
     diff_lines,
     launch_change,
     launch_lines,
-    tell_of_server,
+    server_catalogue,
 )
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
@@ -77,7 +77,8 @@ async def offer_trust(
             continue
         try:
             if await _trusted(servers, server, questions, say):
-                tell_of_server(session.journal, name)
+                told = server_catalogue(servers, session.journal, session.model)
+                session.context.instruct(servers=told)
                 values = {"name": name, "count": len(server.tools)}
                 tell(
                     say(Phrase("MCP server {name} is trusted; {count} tools can be used.", values))

@@ -180,8 +180,8 @@ class ThinkContext:
     """The sub-agent's task, short."""
     agent_name: str = ""
     """The sub-agent's name, where it has one."""
-    skills: Callable[[], str] = str
-    """Gives the catalogue of skills to sub-agents that may use them; the main agent has it."""
+    catalogue: Callable[[str], str] = lambda kind: ""
+    """Gives the catalogue of skills or servers to sub-agents; the main agent has both."""
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()

@@ -44,6 +44,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
 )
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.extensions.servers.server_setup import server_catalogue
 from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
@@ -373,7 +374,10 @@ def _open_extensions(
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
     known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
     instructions = journal.redact(in_force(paths, stored.project))
-    use_instructions(journal, instructions, skills.catalogue(stored.archive.first_walk.seen))
+    use_instructions(
+        journal, instructions, skills=skills.catalogue(stored.archive.first_walk.seen),
+        servers=server_catalogue(servers, journal, modes.model.info),
+    )  # fmt: skip
     telemetry = None
     if given.telemetry.exporters and not missing_packages(given.telemetry):
         telemetry = Telemetry(given.telemetry, journal.redact)
@@ -459,6 +463,7 @@ def _turn_services(
             journal, modes, stored.memory, system_message(journal), tools,
             NestedInstructions(workspace, stored.project), agents, hooks,
             policy.sandbox.was_told, resumed=journal.state.turn > 0,
+            changed_servers=extensions.servers.take_changed,
         ),
         modes,
         budget,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kogniterm import prompts
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
 from kogniterm.memory.project.project_scan import scan
-from kogniterm.runtime.context import use_instructions
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.project_places import ProjectFile
@@ -58,7 +57,7 @@ def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     journal = session.journal
     session.archive.first_walk.take()
     text = journal.redact(in_force(session.archive.paths, files))
-    use_instructions(journal, text, session.extensions.skills.catalogue())
+    session.context.instruct(text, skills=session.extensions.skills.catalogue())
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 

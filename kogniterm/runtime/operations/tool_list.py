@@ -11,11 +11,12 @@ from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.extensions.tool_names import meant_tool, shared_name
 from kogniterm.runtime.extensions.tool_service import ToolSet, by_rule, gather_tools
 from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
 from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
-from kogniterm.settings import Settings
+from kogniterm.settings import Settings, environment
 from kogniterm.types import ApprovalMode, EffectClass, Phrase, PlanMode, ToolSpec
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     files, notices = trusted_files(TrustStore(paths.trust_file), Path(folder))
     rules = rules_of(paths.policy_file) + project_rules_of(policy_texts(files))
     prompts.use(prompts.own_files(paths.prompts))
-    known = gather_tools(settings, rules, folder)
+    place = Surroundings(folder, environment(), None, lambda: "", files)  # none is started
+    known = gather_tools(settings, rules, folder, servers=open_servers(paths, place))
     listed = _listed(known, rules, settings.approval_mode, settings.plan)
     return Listed(listed.entries, (*known.notices, *notices))
 

@@ -137,7 +137,7 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
         diff_lines,
         launch_change,
         launch_lines,
-        tell_of_server,
+        server_catalogue,
     )
 
     if not server.record.launches(server.config):
@@ -161,7 +161,8 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
         await servers.stop(server)
         return
     servers.trust(server, listing)
-    tell_of_server(repl.session.journal, server.config.name)
+    session = repl.session
+    session.context.instruct(servers=server_catalogue(servers, session.journal, session.model))
     repl.read_custom_commands()
     repl.display.say(
         Phrase(

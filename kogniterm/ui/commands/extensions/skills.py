@@ -223,7 +223,7 @@ async def _trust(repl: Repl, one: FoundSkill) -> None:
 def _offer(repl: Repl) -> None:
     """Offer the skills as they are now, to the model and as slash commands."""
     session = repl.session
-    session.context.offer_skills(session.extensions.skills.catalogue())
+    session.context.instruct(skills=session.extensions.skills.catalogue())
     repl.read_custom_commands()
 
 
