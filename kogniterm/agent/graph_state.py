@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.messages import (
     BaseMessage,
@@ -12,6 +12,7 @@ from langchain_core.messages import (
     SystemMessage,
     convert_to_messages,
 )
+from typing_extensions import TypedDict
 
 from kogniterm.agent.compaction import Window
 from kogniterm.agent.plan.plan_parse import CheckProblem

@@ -108,9 +108,11 @@ def skill_command(name: str, described: str) -> Command:
     """Return the slash command that runs a skill."""
 
     async def run(repl: Any, argument: str) -> None:
-        text = repl.session.extensions.skills.run_by_user(name, argument)
+        from kogniterm.runtime.inputs.custom_commands import skill_input
+
+        given = skill_input(repl.session, name, argument, repl.attachments)
         await _offer_permissions(repl, name)
-        repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
+        repl.ask_model(given)
 
     return Command(name, Phrase("{words}", {"words": described}), run, "[WORDS]")
 

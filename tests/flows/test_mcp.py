@@ -286,6 +286,25 @@ async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None
     assert "DEMO_VALUE" not in text
 
 
+@pytest.mark.parametrize("network", [True, False])
+async def test_proxies_and_certificates_reach_servers_that_may_use_the_network(
+    network: bool, make_flow: MakeFlow
+) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__environment")),
+        decisions=[yes],
+        mcp_direct_tools=100,
+        sandbox="auto",
+    )
+    names = ("https_proxy", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+    flow.environ |= dict.fromkeys(names, "/x")
+    await trusted(flow, network=network)
+    flow.open()
+    await flow.run()
+    text = next(text for text in flow.shown if "DEMO=" in text)
+    assert [name in text for name in names] == [network] * 4
+
+
 async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:
     flow = make_flow(script(call("mcp__demo__book")), decisions=[yes], mcp_direct_tools=100)
     await trusted(flow)

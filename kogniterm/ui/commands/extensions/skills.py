@@ -140,6 +140,8 @@ def described(one: FoundSkill) -> list[str]:
     if one.problem is not None:
         return [*lines, one_line(translate(one.problem), 300)]
     skill = one.skill
+    if skill is not None and skill.ignored:
+        lines.append(_("Without effect here: {names}").format(names=", ".join(skill.ignored)))
     if skill is None:
         return lines
     facts = (
