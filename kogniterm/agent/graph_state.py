@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.messages import (
     BaseMessage,
@@ -12,6 +12,7 @@ from langchain_core.messages import (
     SystemMessage,
     convert_to_messages,
 )
+from typing_extensions import TypedDict
 
 from kogniterm.agent.compaction import Window
 from kogniterm.agent.plan.plan_parse import CheckProblem
@@ -143,8 +144,8 @@ class ThinkContext:
     """The sub-agent's task, short."""
     agent_name: str = ""
     """The sub-agent's name, where it has one."""
-    skills: Callable[[], str] = str
-    """Gives the catalogue of skills to sub-agents that may use them; the main agent has it."""
+    catalogue: Callable[[str], str] = lambda kind: ""
+    """Gives the catalogue of skills or servers to sub-agents; the main agent has both."""
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()

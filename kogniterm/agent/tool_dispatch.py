@@ -56,7 +56,16 @@ from kogniterm.agent.subagent import DELEGATE, acts, delegate_spec, run_sub_agen
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import with_texts
-from kogniterm.types import ActionRequest, Observation, Plan, PlanStep, ToolRan, ToolSpec, Usage
+from kogniterm.types import (
+    CALL_TOOL,
+    ActionRequest,
+    Observation,
+    Plan,
+    PlanStep,
+    ToolRan,
+    ToolSpec,
+    Usage,
+)
 
 MAX_CALLS = 16
 """Tool calls one reply may make; more would flood the history at once."""
@@ -252,6 +261,10 @@ def as_request(
         return _check_request(call, plan, context)
     if tool is None:
         if name not in {spec.name for spec in offered_tools(context)}:
+            if name.startswith("mcp__") and CALL_TOOL in context.tools:
+                raise ToolError(
+                    "Call {name} with call_tool, which takes tool: {name} and arguments.", name=name
+                )
             names = ", ".join(spec.name for spec in offered_tools(context))
             raise ToolError("There is no tool {name}; use one of: {names}.", name=name, names=names)
         if name == MAKE_PLAN.name and context.review_plans():

@@ -20,7 +20,7 @@ from kogniterm.cli.options import TASK, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.terminal_owner import user_job
-from kogniterm.runtime.inputs.called_input import resolve_input
+from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input
 from kogniterm.runtime.named_files import mentions
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.storage.folders import expand_path
@@ -216,6 +216,7 @@ def do_task(
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not (not request.task or request.task == ["-"]):
+            user_input = asyncio.run(_filled(session, user_input))
             user_input = resolve_input(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
@@ -226,6 +227,14 @@ def do_task(
         return _drive_turn(request, session, user_input, front, sink)
     finally:
         session.close()
+
+
+async def _filled(session: LiveSession, given: UserInput) -> UserInput:
+    """Return the input with a server's prompt filled in; the turn's own loop starts it again."""
+    try:
+        return await fill_prompt(session, given)
+    finally:
+        await session.extensions.servers.close()
 
 
 def _drive_turn(

@@ -52,6 +52,7 @@ from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.extensions.tool_service import ToolService, gather_tools
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.input_steps import INPUT_STEPS
+from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
@@ -372,7 +373,10 @@ def _open_extensions(
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
     known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
     instructions = journal.redact(in_force(paths, stored.project))
-    use_instructions(journal, instructions, skills.catalogue(stored.archive.first_walk.seen))
+    use_instructions(
+        journal, instructions, skills=skills.catalogue(stored.archive.first_walk.seen),
+        servers=server_catalogue(servers, journal, modes.model.info),
+    )  # fmt: skip
     telemetry = None
     if given.telemetry.exporters and not missing_packages(given.telemetry):
         telemetry = Telemetry(given.telemetry, journal.redact)
@@ -458,6 +462,7 @@ def _turn_services(
             journal, modes, stored.memory, system_message(journal), tools,
             NestedInstructions(workspace, stored.project), agents, hooks,
             policy.sandbox.was_told, resumed=journal.state.turn > 0,
+            changed_servers=extensions.servers.take_changed,
         ),
         modes,
         budget,

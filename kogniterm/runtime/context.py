@@ -114,6 +114,8 @@ class ContextService:
     """Told the texts of a history that has become another one."""
     resumed: bool = False
     """Set until the model was told what the shell of an earlier process took with it."""
+    changed_servers: Callable[[], Sequence[str]] = tuple
+    """Names the MCP servers whose lists changed, each once."""
     blocked: bool = False
     """Set while hooks do not want the history of this turn compacted."""
     resources: Sequence[NamedResource] = ()
@@ -248,17 +250,18 @@ class ContextService:
         if self.memory is not None:
             self.memory.context.history_was_shortened()
 
-    def offer_skills(self, catalogue: str | None) -> None:
-        """Offer the model these skills from here on; None leaves it as it is."""
-        text = _text_at(self.journal, self.journal.state.instructions)
-        use_instructions(self.journal, text, catalogue)
+    def instruct(self, text: str | None = None, **catalogues: str | None) -> None:
+        """Use these instructions and catalogues from here on; None leaves what there is."""
+        use_instructions(self.journal, text, **catalogues)
+        if not self.journal.state.turn:
+            self.system = system_message(self.journal)
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
         context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
         goes_on = partial(self.hooks.goes_on, sink=io.sink)
         may_begin = partial(self.hooks.agent_begins, sink=io.sink)
-        due = partial(self._notes_due, io.user_answers)
+        due = partial(self._notes_due, io)
         return replace(context, goes_on=goes_on, may_begin=may_begin, instructions_due=due)
 
     def unlimited_context(self) -> ThinkContext:
@@ -299,7 +302,7 @@ class ContextService:
             named=self.agents.named,
             lookup=self.journal.value_of,
             check_problem=check_problem,
-            skills=partial(_text_at, self.journal, state.instructions, SKILLS),
+            catalogue=partial(_text_at, self.journal, state.instructions),
         )
 
     def _said(self, agent: str) -> Sequence[str]:
@@ -313,15 +316,20 @@ class ContextService:
         return (*said, prompts.text(PLAN_MODE if planning else PLAN_MODE_OVER))
 
     def _notes_due(
-        self, answers: UserAnswers, agent: str, messages: Sequence[BaseMessage]
+        self, io: TurnIO, agent: str, messages: Sequence[BaseMessage]
     ) -> Sequence[BaseMessage]:
         """Return what the model has to know from now on: who approves, and instructions."""
         due = self._instructions_due(agent, messages)
-        if agent or not (news := self._news(answers, messages)):
+        if agent or self.modes.model.info.one_command:
             return due
-        told = note(news)
-        told.additional_kwargs[NESTED] = answers  # a replay takes it as it was
-        return (told, *due)
+        told = [note(news)] if (news := self._news(io.user_answers, messages)) else []
+        for name in self.changed_servers():
+            changed = Phrase("The MCP server {name} changed its tools (/mcp).", {"name": name})
+            io.sink(events.Notice(changed))
+            told.append(note(prompts.text("servers.changed", server=name)))
+        for one in told:
+            one.additional_kwargs[NESTED] = io.user_answers  # a replay takes it as it was
+        return (*told, *due)
 
     def _news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
         """Return when a user approves and answers, and of a new shell, unless the model knows."""
@@ -507,9 +515,12 @@ def _file(file: BinaryIO, limit: int) -> str:
     return f"{text[:half]}\n{cut}\n{end[len(end) - half :]}"
 
 
-SKILLS = "skills"
-"""The datum of a note of instructions that holds the catalogue of skills."""
-_IN_SYSTEM = (Note.INSTRUCTIONS, SKILLS)
+_GONE = {
+    Note.INSTRUCTIONS: "decide_action.instructions_gone",
+    "skills": "skills.gone",
+    "servers": "servers.gone",
+}
+"""The data of a note of instructions, and what the model is told when one is empty again."""
 
 Tell = Callable[[ModelAsked | ModelFailed | Reply], None]
 """Takes the start and the end of a model call."""
@@ -595,29 +606,25 @@ async def _summary(
     return None, usage
 
 
-def use_instructions(journal: TurnJournal, text: str, skills: str | None = None) -> None:
-    """Use `text` as the instructions from here on, and `skills` as the catalogue of skills.
+def use_instructions(
+    journal: TurnJournal, text: str | None = None, **catalogues: str | None
+) -> None:
+    """Use `text` as the instructions from here on, and the catalogues of skills and servers.
 
-    None leaves the catalogue as it is. The model is told only what changed.
+    None leaves what there is. The model is told only what changed.
     """
     state = journal.state
-    before = _text_at(journal, state.instructions)
-    offered = _text_at(journal, state.instructions, SKILLS)
-    skills = offered if skills is None else skills
-    if (text, skills) == (before, offered):
+    before = {key: _text_at(journal, state.instructions, key) for key in _GONE}
+    given = {Note.INSTRUCTIONS: text, **catalogues}
+    changed = {key: new for key, new in given.items() if new is not None and new != before[key]}
+    if not changed:
         return
-    told = []
-    if text != before:
-        told.append(
-            prompts.text("decide_action.instructions", text=text)
-            if text
-            else prompts.text("decide_action.instructions_gone")
-        )
-    if skills != offered:
-        told.append(skills or prompts.text("skills.gone"))
+    told = [new or prompts.text(_GONE[key]) for key, new in changed.items()]
+    if changed.get(Note.INSTRUCTIONS):
+        told[0] = prompts.text("decide_action.instructions", text=told[0])
     if state.turn:
         journal.record(NodeRan(NodeUpdate("instructions", tuple(map(note, told)))))
-    journal.record(Noted(Note.INSTRUCTIONS, {Note.INSTRUCTIONS: text, SKILLS: skills}))
+    journal.record(Noted(Note.INSTRUCTIONS, {**before, **changed}))
 
 
 def system_message(journal: TurnJournal) -> SystemMessage:
@@ -626,11 +633,11 @@ def system_message(journal: TurnJournal) -> SystemMessage:
     day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
     text = prompts.text("system", system=system, folder=state.folder, date=day)
-    parts = [text, *(_text_at(journal, state.fixed_instructions, key) for key in _IN_SYSTEM)]
+    parts = [text, *(_text_at(journal, state.fixed_instructions, key) for key in _GONE)]
     return SystemMessage("\n\n".join(filter(None, parts)))
 
 
 def _text_at(journal: TurnJournal, seq: int, key: str = Note.INSTRUCTIONS) -> str:
-    """Return the instructions, or the catalogue, that the record `seq` set; "" without any."""
+    """Return the instructions, or a catalogue, that the record `seq` set; "" without any."""
     noted = notes(islice(journal.records(seq), 1), Note.INSTRUCTIONS) if seq else iter(())
     return next((str(note.data.get(key, "")) for note in noted if note.seq == seq), "")

@@ -16,6 +16,7 @@ from kogniterm.runtime.budgets import unknown_price
 from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 from kogniterm.runtime.inputs.agent_turn import run_agent
 from kogniterm.runtime.inputs.command_lines import run_custom_command
+from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue
 from kogniterm.runtime.session import InputStep, LiveSession
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import Answer, Usage, UserInput, events
@@ -99,7 +100,9 @@ async def close_unused_models(session: LiveSession, given: UserInput | None, io:
 
 
 async def offer_skills(session: LiveSession, given: UserInput, io: TurnIO) -> None:
-    session.context.offer_skills(session.extensions.skills.catalogue())
+    extensions = session.extensions
+    servers = server_catalogue(extensions.servers, session.journal, session.model)
+    session.context.instruct(skills=extensions.skills.catalogue(), servers=servers)
 
 
 async def read_resources(session: LiveSession, given: UserInput, io: TurnIO) -> None:
@@ -145,7 +148,7 @@ INPUT_STEPS = (
     InputStep("set preferences alone", set_preferences, "new turn",
               answers="nothing more", stops="a one-command model"),
     InputStep("close unused models", close_unused_models),
-    InputStep("offer skills", offer_skills, "new turn"),
+    InputStep("offer skills and MCP servers", offer_skills, "new turn"),
     InputStep("read named resources", read_resources, "input"),
     InputStep("run other turns", run_other_turn,
               answers="as a sub-agent, custom command or recipe", stops="the plain turn"),

@@ -224,6 +224,11 @@ def clean(text: str) -> str:
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
 
 
+def without_marks(text: str) -> str:
+    """Return `text` without the marks around text from elsewhere, which are for the model."""
+    return re.sub(r"</?untrusted[^>]*>", "", text).strip()
+
+
 def without_style(text: str) -> str:
     """Return `text` without colour sequences."""
     return _SGR.sub("", text)

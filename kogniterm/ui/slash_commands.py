@@ -108,9 +108,11 @@ def skill_command(name: str, described: str) -> Command:
     """Return the slash command that runs a skill."""
 
     async def run(repl: Any, argument: str) -> None:
-        text = repl.session.extensions.skills.run_by_user(name, argument)
+        from kogniterm.runtime.inputs.custom_commands import skill_input
+
+        given = skill_input(repl.session, name, argument, repl.attachments)
         await _offer_permissions(repl, name)
-        repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
+        repl.ask_model(given)
 
     return Command(name, Phrase("{words}", {"words": described}), run, "[WORDS]")
 
@@ -132,39 +134,27 @@ async def _offer_permissions(repl: Any, name: str) -> None:
 
 def prompt_commands(session: LiveSession) -> list[Command]:
     """Return the prompts of trusted servers as slash commands, SERVER:PROMPT."""
-    found = []
+    from kogniterm.runtime.inputs.called_input import server_prompts
     from kogniterm.text.shorten import one_line
 
-    for server in session.extensions.servers.servers.values():
-        if not server.usable:
-            continue
-        for prompt in server.record.listing.prompts:
-            names = " ".join(
-                name.upper() if required else f"[{name.upper()}]"
-                for name, required in prompt.arguments
-            )
-            told = prompt.description or prompt.name
-            run = partial(_send_prompt, server.config.name, prompt.name)
-            name = f"{server.config.name}:{prompt.name}".lower()
-            help_ = Phrase("{words}", {"words": one_line(told, 100)})
-            found.append(Command(name, help_, run, names, source=server.config.name))
+    found = []
+    for name, server, prompt in server_prompts(session):
+        names = " ".join(
+            argument.upper() if required else f"[{argument.upper()}]"
+            for argument, required in prompt.arguments
+        )
+        help_ = Phrase("{words}", {"words": one_line(prompt.description or prompt.name, 100)})
+        run = partial(_send_prompt, f"/{server}:{prompt.name}")
+        found.append(Command(name, help_, run, names, source=server))
     return found
 
 
-async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> None:
+async def _send_prompt(called: str, repl: Any, argument: str) -> None:
     """Send a prompt of a server, with the words of the line as its arguments."""
-    from kogniterm.errors import ToolError
-    from kogniterm.runtime.extensions.servers.mcp_servers import prompt_arguments
+    from kogniterm.runtime.inputs.called_input import fill_prompt
 
-    servers = repl.session.extensions.servers
-    listed = servers.find(server).record.listing.prompts
-    known = next(one for one in listed if one.name == prompt)
-    try:
-        found = await servers.prompt(server, prompt, prompt_arguments(known, argument))
-    except ToolError as error:
-        raise UsageError("{why}", why=error) from error
-    line = f"/{server}:{prompt} {argument}".rstrip()
-    repl.ask_model(UserInput(found, line=line))
+    given = UserInput(f"{called} {argument}".rstrip())
+    repl.ask_model(await fill_prompt(repl.session, given))
 
 
 def slash_command(custom: CustomCommand) -> Command:

@@ -253,8 +253,12 @@ def test_machines_share_answers_by_sharing_the_key(shell: Shell, tmp_path: Path)
     go(shell, f"replies: [{WRITE}]")
     other = {"KOGNITERM_CONFIG_DIR": str(tmp_path / "other" / "config")}
     digest = question_of(shell).digest
-    words = ["queue", "answer", "s", "--digest", digest, "approve"]
-    assert shell.run(*words, environ=other).returncode == 0
+    lines = [{"session": one, "digest": digest, "answer": "approve"} for one in ("none", "s")]
+    many = shell.run("queue", "answer", "--file", "-", "--json", environ=other,
+                     stdin="\n".join(map(json.dumps, lines)).encode())  # fmt: skip
+    unknown, saved = json.loads(many.stdout)
+    assert (many.returncode, saved["answer"], saved["problem"]) == (3, "approve", None)
+    assert "none" in unknown["problem"]
     assert go(shell, "replies: [{text: Unused.}]")["stop"] == "parked"
     file = tmp_path / "answers.key"
     assert shell.run("queue", "key", "export", str(file), environ=other).returncode == 0

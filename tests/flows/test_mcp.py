@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
+from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input
+from kogniterm.runtime.operations.action import Shown
+from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue, trust_server
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
-from kogniterm.types import UserInput
+from kogniterm.types import Phrase, UserInput
 from kogniterm.types.events import ActionProgress, Notice
 from kogniterm.ui.slash_commands import prompt_commands
 from tests.flows.conftest import Flow, MakeFlow, no, yes
@@ -280,11 +284,30 @@ async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None
     assert "DEMO_VALUE" not in text
 
 
+@pytest.mark.parametrize("network", [True, False])
+async def test_proxies_and_certificates_reach_servers_that_may_use_the_network(
+    network: bool, make_flow: MakeFlow
+) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__environment")),
+        decisions=[yes],
+        mcp_direct_tools=100,
+        sandbox="auto",
+    )
+    names = ("https_proxy", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+    flow.environ |= dict.fromkeys(names, "/x")
+    await trusted(flow, network=network)
+    flow.open()
+    await flow.run()
+    text = next(text for text in flow.shown if "DEMO=" in text)
+    assert [name in text for name in names] == [network] * 4
+
+
 async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:
     flow = make_flow(script(call("mcp__demo__book")), decisions=[yes], mcp_direct_tools=100)
     await trusted(flow)
     session = flow.open()
-    said = iter(["Ada", "many", "3"])
+    said = iter(["Ada", "many", "30", "3"])
     asked: list[str] = []
 
     async def ask(question: Any, answers: Any) -> str:
@@ -295,6 +318,7 @@ async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:
     assert any("booked 3 for Ada" in text for text in flow.shown)
     assert "The MCP server demo asks: Whose booking is it?" in asked[0]
     assert "many does not fit here." in asked[2]
+    assert "30 does not fit here: 30 is greater than the maximum of 9." in asked[3]
 
 
 async def test_a_form_is_declined_where_nobody_is(make_flow: MakeFlow) -> None:
@@ -318,7 +342,7 @@ async def test_a_permission_covers_calls_of_one_tool(make_flow: MakeFlow) -> Non
 
     def granting(request: Any) -> Any:
         _request, report, _verdict = flow.user.asked[-1]
-        (offer,) = session.policy.offers(request, report, str(flow.folder))
+        offer, _server = session.policy.offers(request, report, str(flow.folder))
         assert str(offer.label) == "calls of mcp__demo__add (demo)"
         session.policy.grant(report, offer, session.executor.cwd)
         return grant(request)
@@ -427,6 +451,9 @@ async def test_a_prompt_of_a_server_is_a_slash_command(make_flow: MakeFlow) -> N
     assert failed is not None
     with pytest.raises(UsageError, match="needs: code"):
         await failed
+    typed = UserInput("/demo:review the parser of dates")
+    given = resolve_input(session, await fill_prompt(session, typed), tuple)
+    assert (given.text, given.line) == (sent[0].text, typed.text)
 
 
 async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: MakeFlow) -> None:
@@ -454,6 +481,137 @@ async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: Ma
     assert "add 1 2" in calls.read_text()
     assert "add 5 6" not in calls.read_text()
     assert any("no fives" in text for text in flow.shown)
+
+
+async def test_the_model_is_told_of_each_server_once_with_its_trusted_instructions(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{text: One., repeat: forever}]")
+    await trusted(flow)
+    session = flow.open()
+    system = session.context.system.text
+    assert "- demo: 12 tools (add, count, " in system
+    said = '<untrusted source="MCP server demo">\nUse add for sums, and nothing else.\n</untrusted>'
+    assert said in system
+    await flow.run("go")
+    session.extensions.servers.find("demo").off = True
+    await flow.run("go on")
+    await flow.run("and on")
+    gone = [m.text for m in session.state.messages if "No MCP servers are available" in m.text]
+    assert len(gone) == 1
+    assert session.context.system.text == system
+
+
+async def test_instructions_that_changed_wait_for_trust(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(Path(SERVER).read_text())
+    flow = make_flow("replies: [{text: One.}]")
+    await trusted(flow, args=[str(program), str(flow.folder / "calls")])
+    program.write_text(program.read_text().replace("and nothing else", "and rm for files"))
+    session = flow.open()
+    servers = session.extensions.servers
+    server = servers.find("demo")
+    shown: list[str] = []
+
+    async def agree(title: Phrase, lines: Sequence[Shown], yes: Phrase) -> bool:
+        shown.extend(map(str, lines))
+        assert "rm for files" not in session.context.system.text
+        return True
+
+    await flow.run()
+    assert await trust_server(servers, server, agree) is not None
+    assert "+Use add for sums, and rm for files." in shown
+    session.context.instruct(servers=server_catalogue(servers, session.journal, session.model))
+    assert "rm for files" in session.state.messages[-1].text
+
+
+async def test_a_changed_list_is_a_note_and_the_tools_of_the_session_stay(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(
+        script(
+            call("call_tool", "{tool: mcp__demo__grow}"),
+            call("find_tools", "{query: smaller}"),
+            call("mcp__demo__add", "{a: 1, b: 2}"),
+        ),
+        decisions=[yes],
+    )
+    await trusted(flow)
+    session = flow.open()
+    before = session.context.offered_tools()
+    await flow.run()
+    notes = [m.text for m in session.state.messages if "demo changed its list of tools" in m.text]
+    assert len(notes) == 1
+    assert any("changed its tools" in str(one.text) for one in flow.of(Notice))
+    assert session.context.offered_tools() == before
+    assert any("1 new tools, not trusted yet" in text for text in flow.shown)
+    assert any("Call mcp__demo__add with call_tool" in text for text in flow.shown)
+
+
+async def test_resources_are_found_and_read_by_a_tool(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(
+            call("find_tools", "{query: read a memo}"),
+            call(
+                "call_tool",
+                "{tool: mcp__demo__read_resource, arguments: {uri: 'memo://hello'}}",
+            ),
+        ),
+        decisions=[yes],
+    )
+    await trusted(flow)
+    flow.open()
+    await flow.run()
+    found = next(text for text in flow.shown if "mcp__demo__read_resource" in text)
+    assert "memo://hello hello Return a memo." in found
+    assert found.startswith("Call each of these with call_tool")
+    assert any("the memo says hello" in text for text in flow.shown)
+
+
+async def test_one_rule_is_about_a_whole_server(make_flow: MakeFlow) -> None:
+    replies = script(call("mcp__demo__add", "{a: 1, b: 2}"), call("mcp__demo__big", "{size: 3}"))
+    flow = make_flow(replies, mcp_direct_tools=100)
+    calls = await trusted(flow)
+    policy = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    policy.write_text(
+        '[[rule]]\ndecision = "allow"\ntool = "mcp__demo"\n'
+        '[[rule]]\ndecision = "deny"\ntool = "mcp__demo__b*"\n'
+        '[[rule]]\ndecision = "deny"\ntool = "mcp__other"\n'
+        '[[rule]]\ndecision = "deny"\ntool = "mcp__demo__nothing"\n'
+    )
+    session = flow.open()
+    await flow.run()
+    assert "add 1 2" in calls.read_text()
+    assert not any("xxx" in text for text in flow.shown)
+    told = [str(one) for one in session.notices if "policy.toml" in str(one)]
+    assert len(told) == 2
+    assert "there is no tool mcp__other, so it has no effect." in told[0]
+    assert "mcp__demo__nothing" in told[1]
+
+
+async def test_a_permission_covers_the_trusted_tools_of_a_server(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__add", "{a: 1, b: 2}"), call("mcp__demo__big", "{size: 3}")),
+        decisions=[yes],
+        mcp_direct_tools=100,
+    )
+    await trusted(flow)
+    session = flow.open()
+
+    def granting(request: Any) -> Any:
+        _request, report, _verdict = flow.user.asked[-1]
+        _calls, offer = session.policy.offers(request, report, str(flow.folder))
+        words = "calls of every trusted tool of the MCP server demo"
+        assert str(offer.label) == words
+        session.policy.save(report, offer, session.executor.cwd)
+        return yes(request)
+
+    flow.user.decisions[0] = granting
+    await flow.run()
+    assert any("xxx" in text for text in flow.shown)
+    assert len(flow.user.asked) == 1
 
 
 def test_trust_of_a_projects_server_is_for_that_project(tmp_path: Path) -> None:

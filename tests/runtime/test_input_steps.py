@@ -17,9 +17,14 @@ def test_a_model_that_cannot_plan_is_refused_before_anything_happens() -> None:
 
 
 def test_hooks_see_an_input_before_anything_of_it_is_stored_or_read() -> None:
-    later = ("forget", "set preferences alone", "offer skills", "read named resources")
+    later = (
+        "forget",
+        "set preferences alone",
+        "offer skills and MCP servers",
+        "read named resources",
+    )
     assert comes_before("run start hooks", "run input hooks")
-    assert comes_before("run input hooks", *later, "run other turns")
+    assert comes_before("run input hooks", *later, "read named resources", "run other turns")
 
 
 def test_forgetting_comes_before_everything_that_remembers_or_sends() -> None:

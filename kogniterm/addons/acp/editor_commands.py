@@ -11,6 +11,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from kogniterm.addons.acp.editor_questions import EditorQuestions
 from kogniterm.addons.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
+from kogniterm.runtime.inputs.called_input import server_prompts
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.operations.action import Report, Shown, usage
 from kogniterm.runtime.operations.permission_actions import (
@@ -169,6 +170,9 @@ def _offered(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
     taken = {*names, *(word for one in custom for word in (one.name, one.alias))}
     for name, described in session.extensions.skills.commands(taken):
         yield name, described, "[WORDS]"
+    for name, _server, prompt in server_prompts(session):
+        hint = " ".join(argument.upper() for argument, _required in prompt.arguments)
+        yield name, prompt.description or prompt.name, hint
     for name, agent in session.context.agents.named.items():
         if agent.off is None:
             task = say(Phrase("TASK"))

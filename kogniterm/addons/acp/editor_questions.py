@@ -241,7 +241,8 @@ class EditorQuestions(SessionApprover):
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Ask a question of the model, or one of KogniTerm; implements `turn_ports.Ask`."""
         asked = asked_text(question, answers, self._say)
-        own = not isinstance(question, str) and bool(answers)  # KogniTerm's own have fixed answers
+        # KogniTerm's own have fixed answers; a single one is that a field stays empty.
+        own = not isinstance(question, str) and len(answers) > 1
         if self._forms and not own:
             async with self._lock:
                 fields = {"answer": _field(self._say(Phrase("Your answer")))}

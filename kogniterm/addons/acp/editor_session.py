@@ -19,7 +19,12 @@ from kogniterm.addons.acp.prompt_blocks import Block, PromptFiles, read_prompt
 from kogniterm.addons.acp.session_updates import FrontWords, SessionUpdates
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.runtime.budgets import option_that_raises
-from kogniterm.runtime.inputs.called_input import is_slash_command, resolve_input, split_line
+from kogniterm.runtime.inputs.called_input import (
+    fill_prompt,
+    is_slash_command,
+    resolve_input,
+    split_line,
+)
 from kogniterm.runtime.replay.recorded_events import past_turns
 from kogniterm.types import Answer, Phrase, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
@@ -167,6 +172,7 @@ class EditorSession:
         elif name.startswith("@"):
             given = replace(given, text=given.text.removeprefix("/"))
         if given is not None:
+            given = await fill_prompt(session, given)
             given = resolve_input(session, given, lambda: {*OWN, CONTINUE})
         answer = await session.run(
             given,

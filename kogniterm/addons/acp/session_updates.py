@@ -40,7 +40,7 @@ from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.shorten import first_line, one_line
-from kogniterm.text.visible import clean, render, without_style
+from kogniterm.text.visible import clean, render, without_marks, without_style
 from kogniterm.types import (
     ENDINGS,
     Answer,
@@ -232,7 +232,7 @@ class SessionUpdates(events.EventVisitor):
 
     def on_action_ended(self, event: events.ActionEnded) -> None:
         status: ToolCallStatus = "failed" if event.failed else "completed"
-        content: list[Content] | None = [fenced(safe(event.observation))]
+        content: list[Content] | None = _result(event.observation)
         if event.tool in ("edit_file", "write_file") and not event.failed:
             content = None  # the diff of an edit stays
         self._progress(event.request_id, status, content)
@@ -315,13 +315,13 @@ class SessionUpdates(events.EventVisitor):
         if event.name == DELEGATE.name:
             begun = self._agents.get(_task_in(event.arguments))
             if begun:
-                self._progress(begun.pop(0), status, [fenced(safe(event.observation))])
+                self._progress(begun.pop(0), status, _result(event.observation))
                 return
         if event.malformed:
             return  # the model hears what is wrong with its call, and makes another
         title = safe(self._words.tool_title(event.name, event.arguments))
         key, kind = f"tool-{uuid.uuid4().hex}", tool_kind(event.name)
-        self._start(key, title, kind, status, content=[fenced(safe(event.observation))])
+        self._start(key, title, kind, status, content=_result(event.observation))
 
     def _start(
         self,
@@ -420,6 +420,10 @@ def _progress(
     return ToolCallProgress(
         session_update="tool_call_update", tool_call_id=key, status=status, **more
     )
+
+
+def _result(observation: str) -> list[Content]:
+    return [fenced(safe(without_marks(observation)))]
 
 
 def _task_in(arguments: str) -> str:

@@ -2,11 +2,11 @@
 
 A lease covers what its sentence says: exactly one command; one program with the same options; one
 program with a fixed subcommand, inside a sandbox; one kind of effect on files of a folder or on
-addresses; edits of a workspace's files by tools; calls of one tool that is not KogniTerm's; or,
-where a skill names them, commands that begin with the same words. It never covers an effect or a
-reason that the command it was granted for did not have, and nothing dangerous. Only calls listed in
-`tables/lease_forms.txt` are covered as a program or an effect, and only those of
-`tables/run_forms.txt` by their subcommand.
+addresses; edits of a workspace's files by tools; calls of one tool that is not KogniTerm's, or of
+all of one MCP server; or, where a skill names them, commands that begin with the same words. It
+never covers an effect or a reason that the command it was granted for did not have, and nothing
+dangerous. Only calls listed in `tables/lease_forms.txt` are covered as a program or an effect, and
+only those of `tables/run_forms.txt` by their subcommand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from kogniterm.types import (
     RiskReport,
 )
 
-LeaseKind = Literal["exact", "program", "runs", "effect", "edits", "calls", "words"]
+LeaseKind = Literal["exact", "program", "runs", "effect", "edits", "calls", "server", "words"]
 LEASE_KINDS: tuple[LeaseKind, ...] = tuple(kind for kind in get_args(LeaseKind) if kind != "words")
 """The kinds that can be saved; "words" is granted for a session only."""
 
@@ -127,12 +127,15 @@ class Lease:
             return None if is_plain_edit(report) else only
         if self.kind == "words":
             return self._words_mismatch(report, folder)
-        if self.kind == "calls":
+        if self.kind in ("calls", "server"):
             if report.label == "dangerous":
                 return Phrase("no permission covers dangerous commands")
+            called = _called_tool if self.kind == "calls" else _called_server
             granted = {(one.kind, one.target) for one in self.report.effects}
             found = {(one.kind, one.target) for one in report.effects}
-            if _called_tool(report) != _called_tool(self.report) or not found <= granted:
+            if self.kind == "server":
+                found -= {("execute", _called_tool(report))}
+            if called(report) != called(self.report) or not found <= granted:
                 return Phrase("it covers only {calls}", {"calls": self.text})
             return None
         here = posixpath.normpath(folder)
@@ -334,13 +337,20 @@ def call_offers(report: RiskReport) -> tuple[Offer, ...]:
     """Return the lease to offer for a call of a tool that is not KogniTerm's."""
     if report.label == "dangerous" or not _called_tool(report):
         return ()
-    return (Offer("calls", _words(report, "calls", "")),)
+    kinds: tuple[LeaseKind, ...] = ("calls", "server") if _called_server(report) else ("calls",)
+    return tuple(Offer(kind, _words(report, kind, "")) for kind in kinds)
 
 
 def _called_tool(report: RiskReport) -> str:
     """Return the tool that a report is about, with where it is from; "" if it is about none."""
     found = [effect.target for effect in report.effects if effect.kind == "execute"]
     return found[0] if len(found) == 1 and not report.programs else ""
+
+
+def _called_server(report: RiskReport) -> str:
+    """Return the MCP server whose tool a report is about; "" if it is about none."""
+    found = re.fullmatch(r"mcp__.* \((.+)\)", _called_tool(report))
+    return found[1] if found else ""
 
 
 def is_plain_edit(report: RiskReport) -> bool:
@@ -434,7 +444,7 @@ def grant(
     if kind == "edits":  # whatever the first one changed, the next are covered alike
         offered = ("edits",) if is_plain_edit(report) else ()
         folder, report = root, RiskReport("", "workspace_write")
-    elif kind == "calls":  # whatever the arguments
+    elif kind in ("calls", "server"):  # whatever the arguments
         offered = tuple(offer.kind for offer in call_offers(report))
         folder, report = root, RiskReport("", "needs_approval", effects=report.effects)
     else:
@@ -549,6 +559,9 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str, *, anywhere: bool =
         return Phrase("edits of files in {folder}", {"folder": folder})
     if kind == "calls":
         return Phrase("calls of {tool}", {"tool": render(_called_tool(report))})
+    if kind == "server":
+        server = {"server": render(_called_server(report))}
+        return Phrase("calls of every trusted tool of the MCP server {server}", server)
     if kind == "runs":
         run = run_form(asking(report)[0])
         assert run is not None

@@ -91,7 +91,9 @@ def load_permissions(text: str, *, origin: str) -> tuple[Permission, ...]:
         if not _ID.fullmatch(texts["id"]):
             raise TableError("id", Phrase("id must be p and a number, such as p1"))
         if texts["kind"] not in LEASE_KINDS:
-            raise TableError("kind", Phrase("kind must be exact, program, effect, edits or calls"))
+            raise TableError(
+                "kind", Phrase("kind must be exact, program, effect, edits, calls or server")
+            )
         for key in ("workspace", "folder"):
             if not texts[key].startswith("/"):
                 raise TableError(key, Phrase("{key} must be an absolute path", {"key": key}))
@@ -147,7 +149,7 @@ def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lea
     kind = cast(LeaseKind, texts["kind"])
     folder, workspace = texts["folder"], texts["workspace"]
     report = RiskReport("", "workspace_write")
-    if kind == "calls":
+    if kind in ("calls", "server"):
         report = RiskReport("", "needs_approval", effects=_effects(item.get("effects", [])))
     elif kind != "edits":
         from kogniterm.approval.analysis.analyser import classify

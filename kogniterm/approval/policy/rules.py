@@ -10,9 +10,10 @@
 
     side_by_side = true           # allow only: may run beside other commands that only read
 
-Further keys: `tool` (default `execute_command`), `path` (a glob: for deny and ask any file the
-command touches, for allow all of them), `mode` ("ask", "accept-edits", "auto" or "plan"). A
-project's file may tighten only: an `allow` in it is an error.
+Further keys: `tool` (default `execute_command`; `mcp__SERVER` names all tools of a server),
+`path` (a glob: for deny and ask any file the command touches, for allow all of them), `mode`
+("ask", "accept-edits", "auto" or "plan"). A project's file may tighten only: an `allow` in it is an
+error.
 """
 
 from __future__ import annotations
@@ -90,7 +91,14 @@ class Rule:
         """Return whether the rule is about a tool, in a mode."""
         # What is denied or asked about here is so on other machines too; what is allowed is not.
         reached = self.tool == EXECUTE_COMMAND and tool == RUN_ON_HOSTS and self.decision != "allow"
-        return (tool == self.tool or reached) and self.mode in (None, mode)
+        return (self.names_tool(tool) or reached) and self.mode in (None, mode)
+
+    def names_tool(self, tool: str) -> bool:
+        """Return whether the rule names a tool: mcp__SERVER, or a pattern, names several."""
+        if not self.tool.startswith("mcp__"):
+            return tool == self.tool
+        whole_server = "__" not in self.tool[5:] and tool.startswith(f"{self.tool}__")
+        return whole_server or fnmatch.fnmatchcase(tool, self.tool)
 
     @property
     def _names_programs(self) -> bool:
@@ -175,7 +183,7 @@ class RuleSet:
 
     def about(self, tool: str) -> tuple[Rule, ...]:
         """Return the rules about a tool."""
-        return tuple(rule for rule in self.rules if rule.tool == tool)
+        return tuple(rule for rule in self.rules if rule.names_tool(tool))
 
     def denying(self, tool: str) -> Rule | None:
         """Return the first rule that refuses every call of a tool."""

@@ -149,14 +149,8 @@ def _matching(
 def _of_effect(leases: Iterable[Lease], request: ActionRequest | None) -> list[Lease]:
     """Return the leases that speak about such a request, those that need no sandbox first."""
     effect = request.effect if request is not None else "command"
-    special = {"edit": "edits", "external": "calls"}
-    if effect != "command" and effect not in special:
-        return []
-    found = [
-        lease
-        for lease in leases
-        if (lease.kind if lease.kind in special.values() else None) == special.get(effect)
-    ]
+    special = {"edits": "edit", "calls": "external", "server": "external"}
+    found = [lease for lease in leases if special.get(lease.kind, "command") == effect]
     return sorted(found, key=lambda lease: not lease.outside)
 
 

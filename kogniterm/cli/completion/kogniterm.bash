@@ -216,7 +216,7 @@ _kogniterm() {
         '/queue/cancel') flags='-h --help --lang --env-file --debug --batch --state --json' ;;
         '/queue/retry') flags='-h --help --lang --env-file --debug --batch --state --text --json' ;;
         '/queue/results') flags='-h --help --lang --env-file --debug --batch --state' ;;
-        '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
+        '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --file --json' ;;
         '/queue/key') said='export import' kind=file flags='-h --help --lang --env-file --debug' ;;
         '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
         '/memory') said='list search show lessons add edit confirm pin undo project prefer forget export import' flags='-h --help --lang --env-file --debug' ;;

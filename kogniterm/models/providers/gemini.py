@@ -22,7 +22,6 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME, GEMINI_API, cached_start, efforts_of, thinking_tokens
-from kogniterm.models.providers.gemini_schema import declared
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -181,7 +180,14 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             if self._declared[0] != request.tools:
                 from google.genai.types import Tool
 
-                forms = [declared(tool) for tool in request.tools]
+                forms = [
+                    {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters_json_schema": _closed(tool.parameters, tool.parameters),
+                    }
+                    for tool in request.tools
+                ]
                 made = Tool.model_validate({"function_declarations": forms})
                 self._declared = request.tools, [made]
             settings["tools"] = self._declared[1]
@@ -333,3 +339,20 @@ PROBLEMS = {
     "TOO_MANY_TOOL_CALLS": str(Phrase("it called too many functions in a row")),
 }
 """Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""
+
+
+def _closed(schema: object, root: Mapping[str, Any]) -> Any:
+    """Return a schema without references that lead nowhere, for which Gemini refuses all tools."""
+    if isinstance(schema, list | tuple):
+        return [_closed(one, root) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: _closed(one, root) for key, one in schema.items()}
+    if isinstance(reference := schema.get("$ref"), str):
+        target: object = root if reference.startswith("#") else None
+        for step in reference.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            target = target.get(step) if isinstance(target, Mapping) else None
+        if target is None:
+            del kept["$ref"]
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,7 +107,12 @@ def gather_tools(
     if servers is None or not servers.any_enabled:
         off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
     told = servers.notices() if servers is not None else ()
-    notices = (*loaded.problems, *_unknown_in_rules(rules, known), *told)
+    notices = (*loaded.problems, *_unknown_in_rules(rules, known, servers, loaded.problems), *told)
+    return ToolSet(tools, plugins, off, _notes(settings), notices)
+
+
+def _notes(settings: Settings) -> dict[str, Phrase]:
+    """Return what tools lack that work all the same."""
     notes = {}
     if settings.brave_api_key is None:
         notes["web_search"] = Phrase(
@@ -116,7 +121,7 @@ def gather_tools(
     if settings.github_token is None:
         notes["github"] = Phrase("without github_token: 60 requests an hour")
     notes[USE_SKILL] = Phrase("offered if there is a skill (/skills)")
-    return ToolSet(tools, plugins, off, notes, notices)
+    return notes
 
 
 def _off(
@@ -157,14 +162,25 @@ def _no_tool(settings: Settings, name: str, known: set[str]) -> SettingsError:
     )
 
 
-def _unknown_in_rules(rules: RuleSet, known: set[str]) -> list[Phrase]:
-    """Return a notice about each rule for a tool that there is not."""
+def _unknown_in_rules(
+    rules: RuleSet, known: set[str], servers: McpServers | None, problems: Sequence[Phrase]
+) -> list[Phrase]:
+    """Return a notice about each rule for a tool that there is not.
+
+    A tool may be of a package with `problems`, or of a server whose tools are not known yet.
+    """
     found = []
+    known = known | ({tool.name for tool in servers.tools()} if servers is not None else set())
+    unlisted = servers.unlisted() if servers is not None else ("mcp__",)
     for rule in rules.rules:
-        near = None if rule.tool in known else meant_tool(rule.tool, known)
-        if near is not None:
-            values = {"origin": rule.origin, "name": rule.tool, "near": near}
+        if any(map(rule.names_tool, known)) or rule.tool.startswith(unlisted):
+            continue
+        values = {"origin": rule.origin, "name": rule.tool}
+        if near := meant_tool(rule.tool, known):
+            values["near"] = near
             found.append(Phrase("{origin}: there is no tool {name}; did you mean {near}?", values))
+        elif not problems:
+            found.append(Phrase("{origin}: there is no tool {name}, so it has no effect.", values))
     return found
 
 

@@ -1,6 +1,6 @@
 """The text of a custom command: its parts, and the user's arguments put into them.
 
-Two formats are read: Markdown as Claude Code has it (`$ARGUMENTS`, `$1`, a command in backticks
+Read are Markdown as Claude Code has it (`$ARGUMENTS`, `$1`, in skills `$0`, a command in backticks
 behind `!`), and the prompts of gemini-cli's TOML files (`{{args}}`, `!{command}`, `@{path}`).
 Arguments are put in last, so that nothing in them is read as a part, and into a command only
 quoted for the shell. A place where no quoting would hold is refused.
@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 
 from kogniterm.errors import UsageError
 
-Format = Literal["markdown", "gemini"]
+Format = Literal["markdown", "skill", "gemini"]
 
 _MARKDOWN_PLACE = re.compile(r"\$(?:ARGUMENTS\[(\d{1,2})\]|(ARGUMENTS)\b|([1-9])(?!\d))")
+_SKILL_PLACE = re.compile(r"\$(?:ARGUMENTS\[(\d{1,2})\]|(ARGUMENTS)\b|([0-9])(?!\d))")
 _GEMINI_PLACE = re.compile(r"\{\{\s*(args)\s*\}\}")
 _MARKDOWN_COMMAND = re.compile(
     r"^```!\s*\n(.*?)^```[ \t]*$|(?:^|(?<=\s))!`([^`\n]+)`", re.DOTALL | re.MULTILINE
@@ -48,15 +49,16 @@ class Template(NamedTuple):
 
     @property
     def _place(self) -> re.Pattern[str]:
-        return _MARKDOWN_PLACE if self.format == "markdown" else _GEMINI_PLACE
+        places = {"markdown": _MARKDOWN_PLACE, "skill": _SKILL_PLACE, "gemini": _GEMINI_PLACE}
+        return places[self.format]
 
     def filled(self, argument: str) -> tuple[TemplatePart, ...]:
         """Return the parts with `argument` put in, text and command in turn, text first and last.
 
         Raises `UsageError` where a part has no end, and for a command that cannot take arguments.
         """
-        read = _markdown_parts if self.format == "markdown" else _gemini_parts
-        given = _Arguments(argument, self._place, split=self.format == "markdown")
+        read = _gemini_parts if self.format == "gemini" else _markdown_parts
+        given = _Arguments(argument, self._place, split=self.format != "gemini")
         parts = [TemplatePart("")]
         for part in read(self.body):
             if part.is_command:
@@ -121,7 +123,9 @@ class _Arguments(NamedTuple):
         """Return what stands at a place: everything, or one of the words."""
         if found.re is _GEMINI_PLACE or found[2]:
             return self.text
-        number = int(found[1]) if found[1] else int(found[3]) - 1
+        number = int(found[1] or found[3])
+        if found.re is _MARKDOWN_PLACE and found[3]:
+            number -= 1  # a skill counts from 0, a custom command from 1
         return self.words[number] if number < len(self.words) else ""
 
     def in_text(self, text: str) -> str:

@@ -245,10 +245,16 @@ def command_input(
     name = line.strip().removeprefix("/").partition(" ")[0].lower()
     if name not in skills:
         return None, names
-    argument = argument.strip()
-    text = session.extensions.skills.run_by_user(name, argument)
-    typed = f"/{name} {argument}".rstrip()
-    return UserInput(text, line=typed, attachments=tuple(find(argument))), names
+    return skill_input(session, name, argument.strip(), find), names
+
+
+def skill_input(
+    session: LiveSession, name: str, argument: str, find: FindFiles = lambda text: ()
+) -> UserInput:
+    """Return the input that runs a skill for the user. Raises `UsageError`."""
+    template = Template(session.extensions.skills.template(name), "skill")
+    named = find(argument)  # the files that only the skill names are not attached
+    return CustomCommand(name, template).given(argument, session.folder, lambda _text: named)
 
 
 def typed_command(commands: Iterable[CustomCommand], line: str) -> tuple[CustomCommand | None, str]:

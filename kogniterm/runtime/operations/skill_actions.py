@@ -119,6 +119,7 @@ def describe_skill(one: FoundSkill) -> Iterator[Shown]:
         (Phrase("Needs"), skill.compatibility),
         (Phrase("Licence"), skill.license),
         (Phrase("Names tools"), ", ".join(skill.tools)),
+        (Phrase("Without effect here"), ", ".join(skill.ignored)),
     )
     for name, text in facts:
         if text:

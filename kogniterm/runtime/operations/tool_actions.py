@@ -107,14 +107,17 @@ def tools_of_session(session: LiveSession) -> Listed:
 def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     """Return the tools that a new session in `folder` would have."""
     from kogniterm import prompts
+    from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
     from kogniterm.runtime.extensions.tool_service import gather_tools
     from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
+    from kogniterm.settings import environment
 
     files, notices = trusted_files(TrustStore(paths.trust_file), Path(folder))
     rules = rules_of(paths.policy_file) + project_rules_of(policy_texts(files))
     prompts.use(prompts.own_files(paths.prompts))
-    known = gather_tools(settings, rules, folder)
+    place = Surroundings(folder, environment(), None, lambda: "", files)  # none is started
+    known = gather_tools(settings, rules, folder, servers=open_servers(paths, place))
     listed = _listed(known, rules, settings.approval_mode, settings.plan)
     return Listed(listed.entries, (*known.notices, *notices))
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.context import use_instructions
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
 from kogniterm.runtime.operations.action import Report
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
@@ -123,7 +122,7 @@ def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     journal = session.journal
     session.archive.first_walk.take()
     text = journal.redact(in_force(session.archive.paths, files))
-    use_instructions(journal, text, session.extensions.skills.catalogue())
+    session.context.instruct(text, skills=session.extensions.skills.catalogue())
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import ToolError
@@ -53,6 +53,8 @@ T = TypeVar("T")
 MAX_TOOLS = 1_000
 MAX_PAGES = 50
 MAX_DESCRIPTION = 4_000
+MAX_INSTRUCTIONS = 2_000
+"""Characters kept of what a server says of its use as a whole."""
 LIST_SECONDS = 60.0
 
 
@@ -161,7 +163,12 @@ class Connection:
                     self._client = client
                     log.debug("mcp %s connected", self.config.name)
                     ready.set()
-                    await self._leave.wait()
+                    listening = asyncio.create_task(self._listen(client))
+                    try:
+                        await self._leave.wait()
+                    finally:
+                        listening.cancel()
+                        await asyncio.wait({listening})
                     log.debug("mcp %s left", self.config.name)
         finally:
             self._client = None
@@ -205,6 +212,19 @@ class Connection:
         if type(message).__name__.endswith("ListChangedNotification"):
             self.changed = True
 
+    async def _listen(self, client: Client) -> None:
+        """Hear of changed lists from a server that tells of them only where it is asked to."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _change in changes:
+                    self.changed = True
+
     # --- what it offers -------------------------------------------------------------------------
 
     async def listing(self) -> Listing:
@@ -222,6 +242,10 @@ class Connection:
             resources = await self._listed(
                 lambda at: client.list_resources(cursor=at), "resources", []
             )
+            with suppress(McpError):  # a server may have none, and not know the question
+                resources += await self._listed(
+                    lambda at: client.list_resource_templates(cursor=at), "resource_templates", []
+                )
         info = client.server_info
         title = f"{info.name} {info.version}".strip() if info is not None else ""
         return Listing(
@@ -230,6 +254,7 @@ class Connection:
             tuple(map(_resource, resources)),
             one_line(clean(title), 80),
             min(valid, default=0.0),
+            clean(client.instructions or "").strip()[:MAX_INSTRUCTIONS],
         )
 
     async def _listed(
@@ -374,7 +399,7 @@ def _prompt(prompt: Any) -> ServerPrompt:
 
 def _resource(resource: Any) -> ServerResource:
     return ServerResource(
-        one_line(clean(str(resource.uri)), 500),
+        one_line(clean(str(getattr(resource, "uri", "") or resource.uri_template)), 500),
         one_line(clean(resource.name or ""), 100),
         one_line(clean(resource.description or ""), 200),
     )

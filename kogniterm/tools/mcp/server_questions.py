@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -62,24 +66,51 @@ def form_fields(schema: Any) -> tuple[FormField, ...] | None:
             if name in required:
                 return None
             continue
-        title = one.get("description") or one.get("title") or name
+        title = ": ".join(str(one[key]) for key in ("title", "description") if one.get(key)) or name
+        choices = _choices(one)
         fields.append(
             FormField(
-                str(name),
-                one_line(clean(str(title)), 300),
-                kind,
-                name in required,
-                _choices(one),
+                str(name), one_line(clean(str(title)), 300), kind, name in required,
+                choices, _default(one, choices), one,
             )
-        )
+        )  # fmt: skip
     return tuple(fields)
 
 
-def _choices(schema: dict[str, Any]) -> tuple[str, ...]:
+def _choices(schema: dict[str, Any]) -> dict[str, str]:
     if isinstance(schema.get("items"), dict):
         schema = schema["items"]
-    given = schema.get("enum")
-    if given is None:
+    values = schema.get("enum")
+    if values is None:
         listed = schema.get("oneOf") or schema.get("anyOf") or ()
-        given = [one.get("const") for one in listed if isinstance(one, dict)]
-    return tuple(str(one) for one in given if one is not None)[:50]
+        pairs = [(one.get("title"), one.get("const")) for one in listed if isinstance(one, dict)]
+    else:
+        names = schema.get("enumNames") or ()
+        pairs = list(zip_longest(names[: len(values)], values))
+    known = [(title or value, value) for title, value in pairs if value is not None]
+    return {one_line(clean(str(title)), 100): str(value) for title, value in known[:50]}
+
+
+def _default(schema: dict[str, Any], choices: Mapping[str, str]) -> str:
+    """Return the value that a field begins with, as the user sees it; "" without one."""
+    given = schema.get("default", "")
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    shown = {value: title for title, value in choices.items()}
+    values = given if isinstance(given, list) else [given]
+    return one_line(clean(", ".join(shown.get(str(one), str(one)) for one in values)), 300)
+
+
+def why_wrong(schema: Mapping[str, Any], value: object) -> str:
+    """Return why a value is none of a field with this schema; "" if it is."""
+    from jsonschema import Draft202012Validator, FormatChecker, SchemaError
+
+    formats = FormatChecker()
+    formats.checks("uri")(lambda text: bool(urlsplit(str(text)).scheme))
+    formats.checks("date-time", raises=ValueError)(lambda text: datetime.fromisoformat(str(text)))
+    try:
+        errors = Draft202012Validator(dict(schema), format_checker=formats).iter_errors(value)
+        first = next(errors, None)
+    except SchemaError:
+        return ""  # the server judges it
+    return one_line(clean(first.message), 200) if first is not None else ""

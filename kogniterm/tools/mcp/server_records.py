@@ -29,6 +29,8 @@ class ServerRecord:
     trusted: Mapping[str, str] = field(default_factory=dict)
     """The texts of the tools that the user trusts, by name."""
     listing: Listing = field(default_factory=Listing)
+    instructions: str = ""
+    """The instructions of the server that the user trusts."""
 
     def launches(self, config: ServerConfig) -> bool:
         """Return whether the user trusts the server to be started as it is configured now."""
@@ -65,7 +67,10 @@ class ServerRecords:
             if file.stat().st_size > MAX_FILE:
                 return ServerRecord()
             data = json.loads(file.read_text(encoding="utf-8"))
-            record = ServerRecord(data["launch"], data["trusted"], _listing(data["listing"]))
+            record = ServerRecord(
+                data["launch"], data["trusted"], _listing(data["listing"]),
+                str(data.get("instructions", "")),
+            )  # fmt: skip
             assert len(record.tools) == len(record.trusted)  # or one cannot be read
             return record
         except (OSError, ValueError, TypeError, KeyError):
@@ -79,6 +84,7 @@ class ServerRecords:
             "origin": config.origin,
             "launch": dict(record.launch),
             "trusted": dict(record.trusted),
+            "instructions": record.instructions,
             "listing": _plain(record.listing),
         }
         write_private(self._file(config), json.dumps(data, ensure_ascii=False).encode())
@@ -104,6 +110,7 @@ def _plain(listing: Listing) -> dict[str, Any]:
         "resources": [[one.uri, one.name, one.description] for one in listing.resources],
         "title": listing.title,
         "valid_for": listing.valid_for,
+        "instructions": listing.instructions,
     }
 
 
@@ -120,4 +127,7 @@ def _listing(data: Mapping[str, Any]) -> Listing:
         for name, told, arguments in data["prompts"]
     )
     resources = tuple(ServerResource(*map(str, one)) for one in data["resources"])
-    return Listing(tools, prompts, resources, str(data["title"]), float(data["valid_for"]))
+    return Listing(
+        tools, prompts, resources, str(data["title"]), float(data["valid_for"]),
+        str(data.get("instructions", "")),
+    )  # fmt: skip

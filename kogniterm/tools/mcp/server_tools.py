@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from kogniterm import prompts
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.text.language import stems_of
@@ -25,13 +26,18 @@ from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.mcp.call_results import check_arguments
 from kogniterm.tools.mcp.server_config import ServerConfig
-from kogniterm.tools.mcp.server_values import ServerTool
+from kogniterm.tools.mcp.server_values import ServerResource, ServerTool
+from kogniterm.tools.net import untrusted
 from kogniterm.tools.plugins import MAX_LINE, Plugin
 from kogniterm.types import CALL_TOOL, FIND_TOOLS, EffectClass, Observation, ToolSpec
 
 MOST_FOUND = 8
+MOST_RESOURCES = 30
+"""Resources of a server that are listed at once."""
 MAX_SCHEMA = 20_000
 """Characters of a tool's arguments as the model gets them; more are left to the server."""
+READ_RESOURCE = "read_resource"
+"""A tool that each server with resources has here, unless it has its own of that name."""
 _LONGEST = 64
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -43,20 +49,37 @@ class CallPort(Protocol):
         """Return the observation. Raises `ToolError`."""
 
 
+def server_prefix(server: str) -> str:
+    """Return how the names of a server's tools begin here, by which rules name all of them."""
+    return f"mcp__{_NAME.sub('_', server)}"
+
+
 def tool_name(server: str, tool: str) -> str:
     """Return the name of a server's tool here: mcp__SERVER__TOOL, at most 64 characters."""
-    name = f"mcp__{_NAME.sub('_', server)}__{_NAME.sub('_', tool)}"
+    name = f"{server_prefix(server)}__{_NAME.sub('_', tool)}"
     if len(name) <= _LONGEST and name == f"mcp__{server}__{tool}":
         return name
     mark = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return f"{name[: _LONGEST - 7]}_{mark}"
 
 
+def resource_tool() -> ServerTool:
+    """Return the tool that reads a resource of a server."""
+    uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+    return ServerTool(READ_RESOURCE, prompts.text("servers.read_resource"), uri, read_only=True)
+
+
 class McpTool:
     """A tool of a server: every call of it leaves the graph to be approved."""
 
-    def __init__(self, config: ServerConfig, own: ServerTool, port: CallPort) -> None:
-        self.config, self.own, self.port = config, own, port
+    def __init__(
+        self,
+        config: ServerConfig,
+        own: ServerTool,
+        port: CallPort,
+        resources: Sequence[ServerResource] = (),
+    ) -> None:
+        self.config, self.own, self.port, self.resources = config, own, port, resources
 
     @property
     def name(self) -> str:
@@ -123,6 +146,9 @@ class ServersPort(Protocol):
     def tools(self) -> Sequence[McpTool]:
         """Return the tools that the user trusts now."""
 
+    async def look_again(self) -> None:
+        """List the tools of the servers that told of changes."""
+
     def waiting(self) -> Sequence[str]:
         """Return a line about each server that is configured and cannot be used yet."""
 
@@ -131,9 +157,11 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
     """Return the tool that finds tools of MCP servers by what they do."""
 
     async def run(arguments: FindArguments) -> str:
+        await servers.look_again()
         known = servers.tools()
         found = ranked(arguments.query, known)[:MOST_FOUND]
-        parts = [_described(tool) for tool in found]
+        parts = [prompts.text("servers.found")] if found else []
+        parts += map(_described, found)
         if len(known) > len(found):
             names = ", ".join(tool.name for tool in known if tool not in found)
             parts.append(f"Others: {one_line(names, 3_000)}")
@@ -158,13 +186,19 @@ def ranked(query: str, tools: Sequence[McpTool]) -> list[McpTool]:
 def _words(tool: McpTool) -> str:
     spoken = re.sub(r"([a-z])([A-Z])|[_\W]+", r"\1 \2", f"{tool.config.name} {tool.own.name}")
     names = " ".join(map(str, tool.own.schema.get("properties", {})))
+    names += " ".join(f" {one.name} {one.description}" for one in tool.resources)
     return f"{spoken} {tool.own.description} {names}"
 
 
 def _described(tool: McpTool) -> str:
     spec = tool.spec
     schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"), default=str)
-    return f"{spec.name}: {one_line(spec.description, 600)}\narguments: {schema}"
+    told = f"{spec.name}: {one_line(spec.description, 600)}\narguments: {schema}"
+    listed = [one_line(" ".join(one), 300) for one in tool.resources[:MOST_RESOURCES]]
+    if len(tool.resources) > MOST_RESOURCES:
+        listed.append(f"[{len(tool.resources) - MOST_RESOURCES} more]")
+    source = f"MCP server {tool.config.name}, resources"
+    return f"{told}\n{untrusted(source, chr(10).join(listed))}" if listed else told
 
 
 def call_tool() -> SchemaTool[CallArguments]:

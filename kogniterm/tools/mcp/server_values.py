@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 
@@ -57,7 +57,7 @@ class ServerPrompt:
 
 
 class ServerResource(NamedTuple):
-    """A resource of a server that can be attached as `@SERVER:URI`."""
+    """A resource of a server that can be attached as `@SERVER:URI`, or a template of such."""
 
     uri: str
     name: str
@@ -66,13 +66,14 @@ class ServerResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools, prompts and resources of a server, and how long they hold (in seconds)."""
+    """Tools and all else that a server offers, and for how many seconds that holds."""
 
     tools: tuple[ServerTool, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[ServerResource, ...] = ()
     title: str = ""
     valid_for: float = 0.0
+    instructions: str = ""
 
     def tool(self, name: str) -> ServerTool | None:
         """Return the tool called `name`."""
@@ -84,13 +85,19 @@ FieldKind = Literal["text", "number", "integer", "boolean", "list"]
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form that a server asks the user to fill in; `choices` are allowed values."""
+    """A field of a form that a server asks the user to fill in.
+
+    `choices` are the values that it may have, by what the user sees of them; `default` is seen so
+    too. `schema` says what a value has to be.
+    """
 
     name: str
     title: str
     kind: FieldKind = "text"
     required: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    default: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

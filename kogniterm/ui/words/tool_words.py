@@ -9,7 +9,7 @@ from typing import Any
 
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.shorten import cut, one_line
-from kogniterm.text.visible import render
+from kogniterm.text.visible import render, without_marks
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
@@ -24,12 +24,14 @@ _EDIT = re.compile(
 def tool_label(name: str) -> str:
     """Return what the tool `name` does; a tool of a server or an extension keeps its name."""
     label = _LABELS.get(name)
-    return translate(label) if label is not None else _shown(name)
+    if label is not None:
+        return translate(label)
+    return _shown(re.sub(r"^mcp__(.+?)__", r"\1: ", name))
 
 
 def shown_result(observation: str, length: int) -> str:
     """Return the beginning of an observation, without the marks that are for the model."""
-    return one_line(re.sub(r"</?untrusted[^>]*>", "", observation).strip(), length)
+    return one_line(without_marks(observation), length)
 
 
 def edit_words(told: str, folder: str = "") -> str:

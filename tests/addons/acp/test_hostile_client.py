@@ -94,8 +94,8 @@ def test_it_says_how_it_is_started(make_editor: MakeEditor) -> None:
     assert "opens the sessions that the editor asks for" in done.stderr
     with (editor.home / "stderr.txt").open("w+") as file:
         done = subprocess.run(
-            editor.command(), env=editor.environ, cwd=editor.work, stdin=file,
-            capture_output=True, text=True,
+            editor.command(), env=editor.environ, cwd=editor.work, input="", stdout=file,
+            stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
     assert done.returncode == 2
     assert "is started by an editor" in done.stderr

@@ -159,7 +159,7 @@ MISTAKES = (
     (TABLE.replace('"p1"', "1"), "line 3: id must be a string"),
     (
         TABLE.replace('"exact"', '"all"'),
-        "line 6: kind must be exact, program, effect, edits or calls",
+        "line 6: kind must be exact, program, effect, edits, calls or server",
     ),
     (TABLE.replace('"exact"', '"program"'), "line 7: no permission of this kind can cover this"),
     (TABLE.replace(f'workspace = "{W}"', 'workspace = "."'), "line 4: workspace must be an"),

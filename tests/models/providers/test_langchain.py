@@ -495,50 +495,32 @@ async def test_a_repeated_id_is_renamed_in_the_blocks_too(
     assert len(ids) == len(set(ids)) == 2
 
 
-ODD_SCHEMAS: dict[str, tuple[Any, Any]] = {
-    "numbers": ({"enum": [1, 2]}, {"type": "INTEGER", "description": "One of: 1, 2."}),
-    "true": ({"const": True}, {"type": "BOOLEAN", "description": "One of: true."}),
-    "null": ({"enum": ["a", None]}, {"type": "STRING", "nullable": True, "enum": ["a"]}),
-    "no target": ({"$ref": "#/$defs/none"}, {"type": "STRING"}),
-    "elsewhere": ({"$ref": "https://schema.example/x"}, {"type": "STRING"}),
-    "itself": (
-        {"$ref": "#"},
-        {"type": "OBJECT", "properties": {"v": {"type": "STRING"}}, "required": ["v"]},
-    ),
-    "array or null": (
-        {"type": ["array", "null"]},
-        {"type": "ARRAY", "nullable": True, "items": {"type": "STRING"}},
-    ),
-    "two types": (
-        {"type": ["integer", "string"], "description": "D"},
-        {"any_of": [
-            {"type": "INTEGER", "description": "D"}, {"type": "STRING", "description": "D"},
-        ]},
-    ),
-    "nested": (
-        {"properties": {"a": {"type": "string"}, "b": True}, "required": ["a", "c"]},
-        {"type": "OBJECT", "required": ["a"],
-         "properties": {"a": {"type": "STRING"}, "b": {"type": "STRING"}}},
-    ),
-    "all of": (
-        {"allOf": [{"$ref": "#/$defs/one"}, {"properties": {"b": {"type": "number"}}}]},
-        {"type": "OBJECT", "properties": {"a": {"type": "STRING"}, "b": {"type": "NUMBER"}}},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ODD_SCHEMAS)
-async def test_gemini_gets_any_schema_in_its_own_form(
-    kind: str, open_one: Opener, fake_gemini: FakeGemini
+async def test_gemini_gets_the_schemas_of_tools_whole(
+    open_one: Opener, fake_gemini: FakeGemini
 ) -> None:
-    given, wanted = ODD_SCHEMAS[kind]
-    one = {"type": "object", "properties": {"a": {"type": "string"}}}
-    schema = {"$defs": {"one": one}, "properties": {"v": given}, "required": ["v", "w"]}
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    schema = {
+        "type": "object",
+        "$defs": {"node": node},
+        "properties": {
+            "fixed": {"const": "a"},
+            "port": {"type": "integer", "minimum": 1, "maximum": 65535, "default": 80},
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]},
+            "name": {"type": ["string", "null"], "pattern": "^[a-z]+$"},
+            "node": {"$ref": "#/$defs/node"},
+        },
+        "required": ["fixed"],
+        "additionalProperties": False,
+    }
+    lost = {"a": {"$ref": "#/$defs/none"}, "b": {"$ref": "https://schema.example/x"}, "c": True}
+    odd = {"type": "object", "properties": lost}
+    tools = (ToolSpec("whole", "Whole.", schema), ToolSpec("odd", "Odd.", odd))
     fake_gemini.raw(*spoken("google_genai", "done"))
-    await ask(open_one("google_genai"), tools=(*TOOLS, ToolSpec("odd", "Odd.", schema)))
-    (*_, declared) = fake_gemini.last.body["tools"][0]["functionDeclarations"]
-    assert declared["parameters"]["required"] == ["v"]
-    assert declared["parameters"]["properties"]["v"] == wanted
+    await ask(open_one("google_genai"), tools=(*TOOLS, *tools))
+    (*_, whole, odd) = fake_gemini.last.body["tools"][0]["functionDeclarations"]
+    assert whole["parameters_json_schema"] == schema
+    assert "parameters" not in whole
+    assert odd["parameters_json_schema"]["properties"] == {"a": {}, "b": {}, "c": True}
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])

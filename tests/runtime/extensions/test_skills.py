@@ -53,10 +53,9 @@ def test_a_skill_is_read_in_the_public_format() -> None:
     assert skill.body.startswith("# Release notes")
     assert "metadata" not in skill.body
     assert (skill.for_user, skill.for_model) == (True, True)
-    assert "besides: version 2" in skill.text("version 2")
-    assert "$ARGUMENTS" not in skill.text()
     assert parse_skill("a", "Only *words*.\nMore.").description == "Only *words*."
-    assert parse_skill("a", PLAIN.format(name="a")).text("more") == "Do it.\n\nmore"
+    forked = parse_skill("a", "---\ndescription: D.\ncontext: fork\nmodel: x\n---\nB.")
+    assert forked.ignored == ("context", "model")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 
 CALLS = Path(sys.argv[1])
 VARIANT = sys.argv[2] if len(sys.argv) > 2 else ""
-server = MCPServer("demo", version="1.0")
+server = MCPServer("demo", version="1.0", instructions="Use add for sums, and nothing else.")
 
 
 def note(text: str) -> None:
@@ -123,11 +123,19 @@ def picture() -> ImageContent:
     return ImageContent(type="image", data=data, mime_type="image/png")
 
 
+@server.tool()
+async def grow(ctx: Context) -> str:
+    """Get another tool, and tell of it."""
+    server.add_tool(lambda: "small", name="shrink", description="Get smaller.")
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
 class Booking(BaseModel):
     """The fields of the form."""
 
     name: Annotated[str, Field(description="Your name")]
-    seats: Annotated[int, Field(description="Number of seats")]
+    seats: Annotated[int, Field(description="Number of seats", le=9)]
 
 
 def ask_for_booking() -> Elicit[Booking]:

@@ -22,10 +22,11 @@ from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
     EXIT_REFUSED,
+    KognitermError,
     TurnInterruptedError,
     UsageError,
 )
-from kogniterm.runtime.operations.action import Action, Argument, Report, count, iso, limit, whole
+from kogniterm.runtime.operations.action import Action, Argument, Report, count, iso, whole
 from kogniterm.storage.folders import expand_path
 from kogniterm.ui.display import write_drawn
 from kogniterm.ui.locale import _, translate
@@ -84,10 +85,16 @@ def _waiting_json(one: WaitingSession) -> dict[str, object]:
     }
 
 
-def _answer(call: CallOptions, session: str, answer: list[str], digest: str | None) -> Report:
+def _answer(
+    call: CallOptions, session: str | None, answer: list[str], digest: str | None, file: str | None
+) -> Report:
     from kogniterm.addons.fleet.task_queue import MissingQueueError
     from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
+    if file is not None:
+        return _answer_many(call, file)
+    if session is None:
+        raise UsageError("Specify a session, or a file with answers: --file FILE")
     with open_sessions(call) as store:
         info, key = store.find(session), paths_in_use().queue_key
         question = open_question(store, info.id, key)
@@ -107,6 +114,39 @@ def _answer(call: CallOptions, session: str, answer: list[str], digest: str | No
         {"session": info.id, "digest": question.digest, "answer": choice, "text": text},
         [_("Answer saved. The task continues.") if goes_on else told],
     )
+
+
+def _answer_many(call: CallOptions, file: str) -> Report:
+    """Store the answers in a file of JSON lines, each with session, digest, answer and text."""
+    from kogniterm.addons.fleet.task_queue import MissingQueueError
+    from kogniterm.runtime.operations.stored_data import read_lines
+    from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
+
+    key, done = paths_in_use().queue_key, []
+    with open_sessions(call) as store:
+        for line in filter(str.strip, read_lines(file)):
+            try:
+                one = json.loads(line)
+                session, words = str(one["session"]), [str(one["answer"]), str(one.get("text", ""))]
+                question = open_question(store, store.find(session).id, key)
+                if question is None:
+                    raise UsageError("Session {session} waits for no answer.", session=session)
+                choice, text = _given(words, str(one["digest"]), question)
+                store_answer(store, store.find(session).id, question.digest, choice, text, key)
+                done.append({"session": session, "answer": choice, "problem": None})
+            except (ValueError, KeyError, TypeError):
+                wrong = _("not JSON with session, digest and answer")
+                done.append({"session": None, "answer": None, "problem": f"{line[:80]}: {wrong}"})
+            except KognitermError as error:
+                problem = translate(error.text)
+                done.append({"session": session, "answer": None, "problem": problem})
+    saved = [str(one["session"]) for one in done if one["problem"] is None]
+    with suppress(MissingQueueError), _tasks(call) as queue:
+        for session in saved:
+            queue.resume(session)
+    lines = [str(one["problem"]) for one in done if one["problem"] is not None]
+    lines.append(_("{count} answers saved.").format(count=len(saved)))
+    return Report(done, lines, status=0 if len(saved) == len(done) else EXIT_REFUSED)
 
 
 def _key(_call: CallOptions, direction: str, file: str) -> Report:
@@ -195,8 +235,9 @@ def _add(call: CallOptions, **given: Any) -> Report:
 
 
 def _list(
-    call: CallOptions, state: str | None, batch: str | None, all_users: bool, limit: int
+    call: CallOptions, state: str | None, batch: str | None, all_users: bool, limit: int | None
 ) -> Report:
+    limit = limit or (_ALL if call.json else _ON_SCREEN)
     if all_users:
         return _all_users(call, limit)
     states = _states(state)
@@ -401,6 +442,8 @@ def task_json(one: QueuedTask) -> dict[str, object]:
     }
 
 
+_ON_SCREEN, _ALL = 50, 1_000_000
+"""Tasks listed where no limit is given."""
 TASKS = Argument("tasks", "IDs of tasks", "ID", nargs="*")
 BATCH = Argument("--batch", "Only tasks of this batch", "BATCH")
 STATE = Argument("--state", "Only tasks in these states, as in parked,failed", "STATES")
@@ -432,7 +475,8 @@ ACTIONS = (
         STATE, BATCH,
         Argument("--all-users", "Tasks of all users, without their contents, for an operator of "
                  "the database"),
-        limit(50), JSON),
+        Argument("--limit", "Maximum number of results; 50 on the screen, all with --json", "N",
+                 type=count), JSON),
            ("kogniterm queue list --state parked,unknown",)),
     Action("show", "Show a task", _show, (
         Argument("task_id", "ID of the task", "ID"),
@@ -453,11 +497,12 @@ ACTIONS = (
     Action("results", "Print the tasks with their answers, one in JSON a line", _results, (
         BATCH, STATE), ("kogniterm queue results --batch docs > results.jsonl",)),
     Action("answer", "Answer the question of a session", _answer, (
-        SESSION_NAME,
+        SESSION_NAME._replace(nargs="?"),
         Argument("answer", "approve, reject, edit, words, check, again or skip, and its text; "
                  "checks or edits start a plan and let these go unasked; without it, you are asked",
                  "ANSWER", nargs="*"),
         Argument("--digest", "Digest of the question that you read", "DIGEST"),
+        Argument("--file", "Answers as JSON lines with session, digest, answer and text", "FILE"),
         JSON),
         ("kogniterm queue answer report-7",
          "kogniterm queue answer report-7 --digest 3fa94c0d12ab approve")),

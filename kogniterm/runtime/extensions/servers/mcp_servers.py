@@ -11,6 +11,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -29,7 +30,13 @@ from kogniterm.tools.mcp.mcp_errors import (
 )
 from kogniterm.tools.mcp.server_config import ServerConfig, Servers, parse_servers
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
-from kogniterm.tools.mcp.server_tools import McpTool, tool_name
+from kogniterm.tools.mcp.server_tools import (
+    READ_RESOURCE,
+    McpTool,
+    resource_tool,
+    server_prefix,
+    tool_name,
+)
 from kogniterm.tools.mcp.server_values import (
     Answers,
     Listing,
@@ -85,7 +92,8 @@ def load_servers(
     known: dict[str, ServerConfig] = {}
     for servers in (files[0].servers, more, *(one.servers for one in files[1:])):
         for server in servers:
-            known.setdefault(server.name, server)
+            # Rules name the tools of a server by this, so that no other server has the same.
+            known.setdefault(server_prefix(server.name), server)
     return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
 
 
@@ -113,6 +121,8 @@ class Server:
         self.checked = False
         """True once its list of tools was compared since it was started."""
         self.listed_at = 0.0
+        self.told = False
+        """True once the model was told that its lists changed, until they are read again."""
 
     @property
     def state(self) -> ServerState:
@@ -137,6 +147,13 @@ class Server:
         if not self.usable:
             return ()
         return tuple(tool for tool in self.record.tools if self.config.offers(tool.name))
+
+    @property
+    def reads_resources(self) -> bool:
+        """Return whether a tool to read its resources is offered beside its own."""
+        listing, name = self.record.listing, READ_RESOURCE
+        has_own = any(tool.name == name for tool in (*listing.tools, *self.record.tools))
+        return self.usable and bool(listing.resources) and not has_own and self.config.offers(name)
 
     @property
     def new_tools(self) -> tuple[str, ...]:
@@ -181,11 +198,17 @@ class McpServers:
 
     def tools(self) -> list[McpTool]:
         """Return the tools that the user trusts, in the order of the configuration."""
-        return [
-            McpTool(server.config, tool, self)
-            for server in self.servers.values()
-            for tool in server.tools
-        ]
+        found = []
+        for server in self.servers.values():
+            found += [McpTool(server.config, tool, self) for tool in server.tools]
+            if server.reads_resources:
+                resources = server.record.listing.resources
+                found.append(McpTool(server.config, resource_tool(), self, resources))
+        return found
+
+    def unlisted(self) -> tuple[str, ...]:
+        """Return how the tools begin of servers that are not trusted, or switched off."""
+        return tuple(server_prefix(name) for name, one in self.servers.items() if not one.tools)
 
     @property
     def any_enabled(self) -> bool:
@@ -231,6 +254,25 @@ class McpServers:
                 )
         return found
 
+    async def look_again(self) -> None:
+        """List what the servers offer that told of changes; what is new is not trusted by that."""
+        for server in self.servers.values():
+            if server.usable and server.connection is not None and server.connection.changed:
+                with suppress(ToolError):  # kept as the server's failure
+                    listing = await self.list_anew(server)
+                    self._keep(server, replace(server.record, listing=listing))
+
+    def take_changed(self) -> list[str]:
+        """Return the names of the servers that told of changed lists, each once for a change."""
+        changed = [
+            one
+            for one in self.servers.values()
+            if one.connection is not None and one.connection.changed and not one.told
+        ]
+        for one in changed:
+            one.told = True
+        return [one.config.name for one in changed]
+
     def find(self, name: str) -> Server:
         """Return the server called `name`. Raises `UsageError`."""
         if name in self.servers:
@@ -248,11 +290,12 @@ class McpServers:
             server.failure = str(error)
             raise
         server.failure, server.checked, server.listed_at = "", True, self.now()
+        server.told = False
         return listing
 
     def trust(self, server: Server, listing: Listing) -> None:
-        """Trust the launch of a server and all tools that it offers now."""
-        record = ServerRecord(server.config.launch, {}, listing)
+        """Trust the launch of a server, its instructions, and all tools that it offers now."""
+        record = ServerRecord(server.config.launch, {}, listing, listing.instructions)
         self._keep(server, record.trusting(listing.tools))
 
     def _keep(self, server: Server, record: ServerRecord) -> None:
@@ -304,6 +347,8 @@ class McpServers:
         end of the call is not known, and `ToolError`.
         """
         found = self._usable(server)
+        if tool == READ_RESOURCE and found.reads_resources:
+            return await self.read_resource(server, str(arguments["uri"]))
         current = await self._checked(found, tool)
         try:
             return await self._call(found, current, arguments)
@@ -354,6 +399,7 @@ class McpServers:
             for server in self.servers.values()
             if server.usable
             for one in server.record.listing.resources
+            if "{" not in one.uri
         ]
 
     async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig
+from kogniterm.tools.mcp.server_questions import why_wrong
 from kogniterm.tools.mcp.server_values import Answers, FormField, ServerQuestion, ServerTool
 from kogniterm.types import Phrase
 
@@ -61,6 +62,8 @@ class ServerQuestions:
         choices: list[str | Phrase] = list(field.choices)
         if field.kind == "boolean":
             choices = [YES, NO]
+        if field.default:
+            choices = [field.default, *(one for one in choices if str(one) != field.default)]
         if not field.required:
             choices.append(SKIP)
         lines = [asks, Phrase("{field}", {"field": field.title})]
@@ -71,26 +74,27 @@ class ServerQuestions:
             if not field.required and said == str(SKIP):
                 return ""
             value = value_of(field, said)
-            if value is not None:
+            why = why_wrong(field.schema, value)
+            if value is not None and not why:
                 return value
-            wrong = Phrase("{answer} does not fit here.", {"answer": one_line(said, 60)})
+            values = {"answer": one_line(said, 60), "why": why}
+            wrong = Phrase("{answer} does not fit here.", values)
+            if value is not None:
+                wrong = Phrase("{answer} does not fit here: {why}.", values)
             lines = [asks, Phrase("{field}", {"field": field.title}), wrong]
         return None
 
 
 def value_of(field: FormField, said: str) -> str | int | float | bool | list[str] | None:
-    """Return what the user said as a value of the field; None where it is none."""
+    """Return what the user said as a value of the field's kind; None where it is none."""
     said = said.strip()
     if field.kind == "boolean":
         return {str(YES): True, str(NO): False}.get(said.lower())
     if field.kind == "list":
         items = [one.strip() for one in said.split(",") if one.strip()]
-        known = not field.choices or all(one in field.choices for one in items)
-        return items if known else None
-    if field.choices and said not in field.choices:
-        return None
-    if field.kind == "text":
-        return said
+        return [field.choices.get(one, one) for one in items]
+    if field.choices or field.kind == "text":
+        return field.choices.get(said, said)
     try:
         return int(said) if field.kind == "integer" else float(said)
     except ValueError:

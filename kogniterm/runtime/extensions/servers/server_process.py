@@ -17,6 +17,11 @@ from kogniterm.tools.mcp.server_config import ServerConfig
 
 _BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
 """Variables that a server gets besides those of its entry; none of them is a secret."""
+_NETWORK = re.compile(
+    r"(?i:https?|all|no)_(?i:proxy)|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE|PIP_CERT"
+    r"|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO|npm_config_cafile"
+)
+"""Variables of proxies and certificates, for a server that may use the network."""
 _CACHES = {
     "npm_config_cache": "npm",
     "UV_CACHE_DIR": "uv",
@@ -109,6 +114,8 @@ class ServerStarter:
             for name, value in self.environ.items()
             if name in _BASE or name.startswith("LC_")
         }
+        if box is None or box.network:
+            given |= {k: v for k, v in self.environ.items() if _NETWORK.fullmatch(k)}
         state = self._state(config)
         caches = {} if box is None else {name: str(state / at) for name, at in _CACHES.items()}
         return {**given, **caches, **config.env}

@@ -6,6 +6,7 @@ What is used is what is on the disk at that moment, if it is still what the user
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -108,7 +109,7 @@ class SkillService:
             elif not one.usable:
                 lacking.append(self.why_not(one))
             else:
-                texts.append(self.journal.redact(self.instructions(one)))
+                texts.append(self.journal.redact(self.for_model(one)))
         return "\n\n".join(texts), tuple(lacking)
 
     @property
@@ -131,7 +132,7 @@ class SkillService:
             named = self.to_offer(name)
             reply = await self.asker.ask(question(name, named), (GRANT, DECLINE))
             self.answer_offer(name, named if reply == str(GRANT) else ())
-        return self.instructions(one)
+        return self.for_model(one)
 
     def asks(self, name: str) -> bool:
         """Return whether the user is asked for permissions when this skill is used."""
@@ -196,8 +197,11 @@ class SkillService:
             if one.name not in taken
         )
 
-    def run_by_user(self, name: str, arguments: str) -> str:
-        """Return the input that runs a skill for the user. Raises `UsageError`."""
+    def template(self, name: str) -> str:
+        """Return the instructions of a skill that the user runs, its places not filled in.
+
+        Raises `UsageError`.
+        """
         one, model = find_skill(self.look(), name), self.modes.model.info
         if model.one_command:
             raise UsageError(
@@ -206,8 +210,7 @@ class SkillService:
             )
         if not one.usable:
             raise UsageError("Not used: {why}", why=self.why_not(one))
-        text = self.instructions(one, arguments)
-        return f"{text}\n\n{arguments}" if arguments else text
+        return self.instructions(one)
 
     def accept(self, one: FoundSkill) -> None:
         """Accept a shared skill as it was shown, and journal it."""
@@ -215,7 +218,11 @@ class SkillService:
         files = {file.name: file.digest for file in one.files}
         self.journal.record(Noted("skill", {"accepted": one.name, "files": files}))
 
-    def instructions(self, one: FoundSkill, arguments: str = "") -> str:
+    def for_model(self, one: FoundSkill) -> str:
+        """Return the instructions of a skill that nobody gave arguments and ran commands of."""
+        return re.sub(r"\$ARGUMENTS(?:\[\d+\]|\b)", "", self.instructions(one))
+
+    def instructions(self, one: FoundSkill) -> str:
         """Return the instructions of a skill as the model gets them, with its folder and files."""
         assert one.skill is not None
         names = [file.name for file in one.files if file.name != SKILL_FILE]
@@ -225,7 +232,9 @@ class SkillService:
         files = prompts.text("skills.no_files")
         if names:
             files = prompts.text("skills.files", files=", ".join(listed))
-        body = one.skill.text(arguments).replace("</skill", "<\\/skill")
+        body = one.skill.body.replace("</skill", "<\\/skill")
+        given = {"DIR": str(one.folder), "SESSION_ID": self.journal.state.session_id}
+        body = re.sub(r"\$\{CLAUDE_(?:SKILL_)?(DIR|SESSION_ID)\}", lambda at: given[at[1]], body)
         room = observation_limit(self.modes.model.info.context_window) - _WRAPPING - len(files)
         if len(body) > max(room, _WRAPPING):
             rest = prompts.text("skills.cut", file=str(one.folder / SKILL_FILE))

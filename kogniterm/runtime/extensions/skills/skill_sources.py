@@ -44,7 +44,8 @@ LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
-_ARGUMENTS = re.compile(r"\$ARGUMENTS\b")
+_IGNORED = ("context", "agent", "model", "hooks")
+"""Fields of Claude Code that have no effect here."""
 
 Where = Literal["user", "project", "shared"]
 State = Literal["ready", "manual", "off", "new", "changed", "untrusted", "unusable", "hidden"]
@@ -57,7 +58,8 @@ class Skill:
     """A skill as its SKILL.md describes it.
 
     `for_user` is whether `/NAME` runs it, `for_model` whether the model is offered it; `tools` are
-    those that it names in `allowed-tools`, which grants nothing.
+    those that it names in `allowed-tools`, which grants nothing. `ignored` are its fields without
+    effect here.
     """
 
     name: str
@@ -68,13 +70,7 @@ class Skill:
     compatibility: str = ""
     for_user: bool = True
     for_model: bool = True
-
-    def text(self, arguments: str = "") -> str:
-        """Return the instructions, with the arguments in place or below them."""
-        text = _ARGUMENTS.sub(lambda _found: arguments, self.body).strip()
-        if arguments and not _ARGUMENTS.search(self.body):
-            text = f"{text}\n\n{arguments}"
-        return text
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +233,7 @@ def parse_skill(folder: str, text: str) -> Skill:
         one_line(document.text("compatibility"), LONGEST_COMPATIBILITY),
         for_user=_is_on(document, "user-invocable", default=True),
         for_model=not _is_on(document, "disable-model-invocation", default=False),
+        ignored=tuple(name for name in _IGNORED if name in document.fields),
     )
 
 

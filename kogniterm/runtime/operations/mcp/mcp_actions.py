@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
-from kogniterm.agent.messages import note
+from kogniterm.agent.compaction import CHARS_PER_TOKEN
 from kogniterm.errors import ToolError, UnusableValueError, UsageError, why
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
@@ -18,7 +18,6 @@ from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.operations.action import Report, Shown
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
-from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
 from kogniterm.storage.folders import read_file, write_private
 from kogniterm.text.file_text import unified_diff
@@ -27,7 +26,8 @@ from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
 from kogniterm.tools.mcp.server_values import Listing, ServerTool
-from kogniterm.types import NodeUpdate, Phrase
+from kogniterm.tools.net import untrusted
+from kogniterm.types import ModelInfo, Phrase
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
@@ -227,16 +227,21 @@ def launch_lines(config: ServerConfig) -> list[Phrase]:
 
 
 class ToolChange(NamedTuple):
-    """A tool that the user has not trusted as it is; `diff` is "" for one that is new."""
+    """A change that the user has not trusted: of a tool, or (None) the server's instructions.
 
-    tool: ServerTool
+    `diff` is "" for a tool that is new.
+    """
+
+    tool: ServerTool | None
     diff: str = ""
 
 
 def _changes_of(server: Server, listing: Listing) -> list[ToolChange]:
-    """Return the tools of a listing that are new or changed since the user trusted them."""
+    """Return what of a listing is new or changed since the user trusted it."""
     known = server.record.trusted
-    return [
+    told = (server.record.instructions, listing.instructions)
+    instructions = unified_diff("instructions", *(f"{text}\n" if text else "" for text in told))
+    tools = (
         ToolChange(
             tool,
             unified_diff(tool.name, f"{known[tool.name]}\n", f"{tool.text}\n")
@@ -244,7 +249,8 @@ def _changes_of(server: Server, listing: Listing) -> list[ToolChange]:
             else "",
         )
         for tool in server.record.untrusted(listing)
-    ]
+    )
+    return [*([ToolChange(None, instructions)] if instructions else ()), *tools]
 
 
 def _launch_change(server: Server) -> str:
@@ -269,7 +275,7 @@ def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, st
 
 def _change_lines(server: Server, changes: Sequence[ToolChange], most: int | None) -> list[Shown]:
     """Return what is new or changed in the tools of a server, at most so many lines."""
-    new = [change.tool for change in changes if not change.diff]
+    new = [change.tool for change in changes if change.tool is not None and not change.diff]
     lines: list[Shown] = [f"{name}: {about}" for name, about in tool_rows(server, new)]
     for change in changes:
         lines += _diff_lines(change.diff)
@@ -302,8 +308,28 @@ def server_json(server: Server) -> dict[str, Any]:
     }
 
 
-def tell_of_server(journal: TurnJournal, name: str) -> None:
-    """Tell the model of a session that has begun that the user trusted a server."""
-    if journal.state.turn:
-        said = note(prompts.text("execute_tool.server_trusted", server=name))
-        journal.record(NodeRan(NodeUpdate("instructions", (said,))))
+WINDOW_SHARE = 0.02
+"""The part of the model's window that the instructions of all servers may take."""
+
+
+def server_catalogue(servers: McpServers, journal: TurnJournal, model: ModelInfo) -> str | None:
+    """Return what a model is told of the servers: a line each, and what they say of their use.
+
+    Only what the user trusted is told. None for a model that cannot call tools.
+    """
+    if model.one_command:
+        return None
+    known = [one for one in servers.servers.values() if one.state != "off"]
+    room = int(model.context_window * WINDOW_SHARE * CHARS_PER_TOKEN) // max(1, len(known))
+    lines = []
+    for one in known:
+        name = one.config.name
+        if not one.usable:
+            lines.append(prompts.text("servers.not_trusted", server=name))
+            continue
+        names = one_line(clean(", ".join(tool.name for tool in one.tools)), 300)
+        lines.append(prompts.text("servers.tools", server=name, count=len(one.tools), names=names))
+        if one.record.instructions and room > 0:
+            lines.append(untrusted(f"MCP server {name}", cut(one.record.instructions, room)))
+    told = prompts.text("servers.catalogue", servers="\n".join(lines)) if lines else ""
+    return journal.redact(told)
