@@ -38,8 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     """Show, trust or revoke."""
-    from kogniterm.approval import load_rules
     from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
+    from kogniterm.runtime.services.policy_service import project_rules_of
     from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
     from kogniterm.ui.commands.policy import kind_words
@@ -60,8 +60,7 @@ def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     changes = store.changes(folder, files)
     if not show:
         # Rules and hooks that are wrong would keep every session from opening.
-        for name, text in policy_texts(files).items():
-            load_rules(text, origin=name, tighten_only=True)
+        project_rules_of(policy_texts(files))
         project_hooks(files)
         store.trust(folder, files)
     finding = store.finding(folder, files)

@@ -9,11 +9,11 @@ names of tools), docs/cli/custom-commands.md (TOML files, which KogniTerm reads 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kogniterm.errors import SettingsError
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.foreign.found_parts import (
     Findings,
@@ -27,6 +27,7 @@ from kogniterm.runtime.extensions.foreign.found_parts import (
 )
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.tool_names import own_tools, shared_name
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import Phrase
 
 _EVENTS = {
@@ -170,8 +171,8 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _command(parts: Findings, name: str, text: str) -> None:
     try:
-        fields = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        fields = toml_values(name, text).data
+    except SettingsError:
         parts.leave_out(Phrase("Command {name}: its file is malformed.", {"name": shown(name)}))
         return
     if isinstance(fields.get("prompt"), str):

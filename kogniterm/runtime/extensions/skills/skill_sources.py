@@ -27,7 +27,7 @@ from kogniterm.runtime.trust.project_places import (
 )
 from kogniterm.runtime.trust.skill_places import SHARED_PLACES, skill_folders
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
-from kogniterm.storage.folders import read_file, write_private
+from kogniterm.storage.folders import read_own_json, write_private
 from kogniterm.types import Phrase
 
 Where = Literal["user", "project", "shared"]
@@ -143,10 +143,7 @@ class SkillSources:
 
     def switched_off(self) -> frozenset[str]:
         """Return the names of the skills that the user switched off."""
-        try:
-            names = json.loads(read_file(self._off_file))
-        except (OSError, ValueError):
-            return frozenset()
+        names = read_own_json(self._off_file)
         return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
     def switch(self, name: str, *, on: bool) -> None:
