@@ -225,7 +225,7 @@ def _ask(request: ForgetRequest, without_facts: Phrase | None = None) -> None:
 
     files = user_files(paths_in_use(), "")
     confirm(
-        _("Forget this for good? [y/N] "),
+        _("Forget this for good?"),
         map(translate, describe_request(request, files, without_facts=without_facts)),
         without_terminal=Phrase("Forgetting needs your confirmation at a terminal, or --yes."),
         no=Phrase("Nothing was forgotten."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import agreed, confirm, paths_in_use, visible
+from kogniterm.cli.verb_helpers import agreed, agrees, confirm, paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, ToolError, UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.types import Phrase
@@ -100,7 +100,7 @@ def _may_download(program: str) -> bool:
     """Ask whether a server that its program downloads may use the network."""
     if program.rpartition("/")[2] not in DOWNLOADERS or not sys.stdin.isatty():
         return False
-    return agreed(_("{program} needs the network. Allow it? [yes/no] ").format(program=program))
+    return agreed(_("{program} needs the network. Allow it?").format(program=program))
 
 
 def _file(call: CallOptions, *, of_project: bool) -> Path:
@@ -178,14 +178,12 @@ def _trust(call: CallOptions, name: str, yes: bool) -> Report:
     if not server.record.launches(server.config) and not yes:
         lines = [translate(line) for line in launch_lines(server.config)]
         lines += launch_change(server).splitlines()
-        _confirm(_("Start this server? [yes/no] "), lines)
+        _confirm(_("Start this server?"), lines)
 
     listing = _with_servers(call, lambda these: _listed(these, these.find(name)))
     changes = changes_of(server, listing)
     if not yes and (changes or not server.record.launches(server.config)):
-        _confirm(
-            _("Trust these tools? [yes/no] "), change_lines(server, changes, translate, most=None)
-        )
+        _confirm(_("Trust these tools?"), change_lines(server, changes, translate, most=None))
     servers.trust(server, listing)
     line = _("MCP server {name} is trusted; {count} tools can be used.")
     names = [tool.name for tool in server.tools]
@@ -257,9 +255,6 @@ class _TerminalFront:
     """Asks on the terminal. Lines are read by the loop, so that Ctrl-C ends the sign-in at once."""
 
     async def agree(self, request: SignInRequest) -> bool:
-        from kogniterm.ui.questions.question import means_yes
-        from kogniterm.ui.terminal.user_terminal import typed_before
-
         scopes = ", ".join(request.scopes) or _("the server's own choice")
         rows = (
             (_("Server:"), f"{request.server} ({request.server_host})"),
@@ -270,9 +265,7 @@ class _TerminalFront:
         width = max(len(name) for name, _value in rows)
         for name, value in rows:
             _write(f"{name:{width}} {value}")
-        await typed_before(sys.stdin.fileno())
-        _write(_("Open this address and sign in? [yes/no]") + " ", end="")
-        return means_yes(await _line())
+        return await agrees(_("Open this address and sign in?"), _line)
 
     async def visit(self, request: SignInRequest) -> None:
         if open_in_browser(request.address):
@@ -343,8 +336,8 @@ async def _line() -> str:
     return typed.decode("utf-8", "replace")
 
 
-def _write(text: str, end: str = "\n") -> None:
-    sys.stderr.write(visible(text) + end)
+def _write(text: str) -> None:
+    sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
 

@@ -77,7 +77,7 @@ def _trust(call: CallOptions, name: str, yes: bool) -> Report:
     lines = [*described(one), *_differences(sources, one)]
     if not yes:
         confirm(
-            _("Accept this skill as it is now? [yes/no] "),
+            _("Accept this skill as it is now?"),
             lines,
             without_terminal=Phrase("Accepting a skill needs a terminal to ask at, or --yes."),
             no=_KEPT,
@@ -113,7 +113,7 @@ def _remove(call: CallOptions, name: str, yes: bool) -> Report:
     folder = own_skill(paths_in_use(), name)
     if not yes:
         confirm(
-            _("Delete this folder? [yes/no] "),
+            _("Delete this folder?"),
             [str(folder)],
             without_terminal=Phrase("Removing a skill needs a terminal to ask at, or --yes."),
             no=_KEPT,

@@ -163,7 +163,7 @@ def _json_of(file: str, number: int, line: str) -> Any:
     try:
         return json_values(file, line, mapping=False).data
     except SettingsError as error:
-        raise _wrong(file, number, error.text) from error
+        raise _wrong(file, number, Phrase("it is no JSON")) from error
 
 
 def _of_line(request: TaskRequest, file: str, batch: str, number: int, line: str) -> NewTask:
