@@ -35,7 +35,10 @@ template and named values so that the user interface can translate it:
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from kogniterm.types import Phrase
 
@@ -98,16 +101,6 @@ def why(error: OSError | UnicodeError) -> Phrase:
     return _SYSTEM.get(error.errno or 0) or Phrase(error.strerror or str(error))
 
 
-def yaml_fault(error: Exception) -> Phrase:
-    """Return why a text is not YAML, with the line; the reason keeps the reader's own words."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    reason = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
-    reason = " ".join(reason.split())
-    if mark is None:
-        return Phrase("{reason}", {"reason": reason})
-    return Phrase("line {line}: {reason}", {"line": mark.line + 1, "reason": reason})
-
-
 def of_system(error: Exception) -> Phrase | None:
     """Return the message for a failure of the system that nothing else handled.
 
@@ -132,6 +125,40 @@ class UsageError(KognitermError):
 
 class SettingsError(UsageError):
     """A setting is unknown or has a wrong value; the message names the file and the line."""
+
+
+Place = tuple[str | int, ...]
+"""Keys and positions (from 0) that lead from the root to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileValues:
+    """The values of a file, which messages call `name`, and the lines that are known."""
+
+    name: str | Path | Phrase
+    data: Any
+    lines: Mapping[Place, int] = field(default_factory=dict)
+
+    def line(self, place: Sequence[str | int]) -> int:
+        """Return the line of the value at `place`, or of the nearest around it."""
+        around = (tuple(place[:length]) for length in range(len(place), -1, -1))
+        return next((self.lines[near] for near in around if near in self.lines), 1)
+
+    def error(self, place: Sequence[str | int], problem: object) -> SettingsError:
+        """Return an error about the value at `place`: file, line and key, then the problem."""
+        key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place)
+        if key:
+            problem = Phrase("{place}: {problem}", {"place": key.lstrip("."), "problem": problem})
+        return self.at(place, problem)
+
+    def at(self, place: Sequence[str | int], problem: object) -> SettingsError:
+        """Return an error that names file and line of the value at `place`, but no key."""
+        if not self.lines:
+            return SettingsError("{file}: {problem}.", file=self.name, problem=problem)
+        return SettingsError(
+            "{file}, line {line}: {problem}.",
+            file=self.name, line=self.line(place), problem=problem,
+        )  # fmt: skip
 
 
 class LoopError(KognitermError):

@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import SettingsError, why
-from kogniterm.storage.folders import read_file
+from kogniterm.errors import SettingsError
+from kogniterm.settings.user_files import read_text
 from kogniterm.text.spelling import closest_word
 from kogniterm.text.visible import whole
 from kogniterm.types import ToolSpec
@@ -207,19 +207,7 @@ def own_files(folder: Path) -> dict[str, PromptFile]:
     """
     found: dict[str, PromptFile] = {}
     for path in _listed(folder):
-        try:
-            data = read_file(path, MOST_BYTES + 1)
-            if len(data) > MOST_BYTES:
-                raise SettingsError(
-                    "{path} is larger than {limit} kB.", path=path, limit=MOST_BYTES // 1000
-                )
-            found[path.stem] = own_file(path.stem, path, data.decode("utf-8-sig"))
-        except OSError as error:
-            raise SettingsError(
-                "{path} cannot be read ({detail}).", path=path, detail=why(error)
-            ) from error
-        except UnicodeDecodeError as error:
-            raise SettingsError("{path} is not UTF-8 text.", path=path) from error
+        found[path.stem] = own_file(path.stem, path, read_text(path, MOST_BYTES))
     return found
 
 

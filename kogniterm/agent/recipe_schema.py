@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
-from kogniterm.errors import ToolError, UnusableValueError, UsageError, yaml_fault
+from kogniterm.errors import ToolError, UnusableValueError, UsageError
+from kogniterm.settings.user_files import yaml_text, yaml_values
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import DelegateKind, Phrase
 from kogniterm.types.actions import current_tool
@@ -34,6 +36,7 @@ REFERENCE = re.compile(
 )
 
 Type = Literal["string", "integer", "number", "boolean", "list"]
+_THE_RECIPE = Phrase("The recipe")
 _READERS: Mapping[str, type] = {"integer": int, "number": float}
 
 
@@ -389,20 +392,13 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield from _texts_in(item)
 
 
-def read_recipe(text: str) -> Recipe:
-    """Return the recipe in `text`, YAML or JSON. Raises `UsageError` that names every problem."""
-    import yaml
+def read_recipe(text: str, name: Path | Phrase = _THE_RECIPE) -> Recipe:
+    """Return the recipe in `text`, YAML or JSON, which messages call `name`.
 
+    Raises `UsageError` that names every problem.
+    """
     try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(
-            "The recipe is not valid YAML ({detail}).", detail=yaml_fault(error)
-        ) from error
-    if not isinstance(data, Mapping):
-        raise UsageError("A recipe must be a mapping with the keys name and nodes.")
-    try:
-        return Recipe.model_validate(data)
+        return Recipe.model_validate(yaml_values(name, text).data)
     except ValidationError as error:
         found = []
         for item in error.errors(include_url=False):
@@ -410,7 +406,9 @@ def read_recipe(text: str) -> Recipe:
             found.append(
                 Phrase("{place}: {problem}", {"place": place, "problem": what}) if place else what
             )
-        raise UsageError("The recipe cannot be used: {problems}.", problems=tuple(found)) from error
+        raise UsageError(
+            "{file} cannot be used: {problems}.", file=name, problems=tuple(found)
+        ) from error
 
 
 def _problem(item: ErrorDetails) -> Phrase:
@@ -450,10 +448,7 @@ _COMPLAINTS: Mapping[str, Phrase] = {
 
 def recipe_text(recipe: Recipe) -> str:
     """Return `recipe` as YAML, which `read_recipe` reads."""
-    import yaml
-
-    data = recipe.model_dump(by_alias=True, exclude_defaults=True)
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96))
+    return yaml_text(recipe.model_dump(by_alias=True, exclude_defaults=True))
 
 
 def recipe_schema() -> dict[str, Any]:

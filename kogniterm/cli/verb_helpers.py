@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Report, Shown, iso
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import translate
+from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
@@ -51,16 +51,21 @@ def confirm(question: str, lines: Iterable[str], *, without_terminal: Phrase, no
 
 
 def agreed(question: str) -> bool:
-    """Ask at the terminal; return whether the answer is exactly yes, or its key."""
+    """Ask at the terminal as `agrees` does, outside of a loop."""
     import asyncio
 
+    return asyncio.run(agrees(question))
+
+
+async def agrees(question: str, read: Callable[[], Awaitable[str]] | None = None) -> bool:
+    """Ask at the terminal; return whether the line that `read` gives is exactly yes, or its key."""
     from kogniterm.ui.questions.question import means_yes
     from kogniterm.ui.terminal.user_terminal import typed_before
 
-    asyncio.run(typed_before(sys.stdin.fileno()))
-    sys.stderr.write(question)
+    await typed_before(sys.stdin.fileno())
+    sys.stderr.write(f"{question} {_('[yes/no]')} ")
     sys.stderr.flush()
-    return means_yes(sys.stdin.readline())
+    return means_yes(await read() if read is not None else sys.stdin.readline())
 
 
 def write_json(value: object) -> None:

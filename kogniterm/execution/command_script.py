@@ -19,18 +19,17 @@ from kogniterm.errors import ExecutionError
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
 from kogniterm.execution.executor import COLUMNS, ROWS, CommandExecutor, Lane
 from kogniterm.execution.process.running_command import Ending, RunOptions, command_result
-from kogniterm.storage.folders import private_folder
-from kogniterm.storage.strict_yaml import (
+from kogniterm.settings.user_files import read_text, yaml_values
+from kogniterm.settings.yaml_parts import (
     Often,
     Pattern,
     Seconds,
     Text,
-    YamlFile,
     YamlPart,
     complaint,
-    read_yaml,
 )
-from kogniterm.types import CommandResult, Phrase
+from kogniterm.storage.folders import private_folder
+from kogniterm.types import CommandResult
 
 
 class CommandAnswer(YamlPart):
@@ -104,7 +103,7 @@ class CommandScript(YamlPart):
 
 def read_command_script(path: Path) -> CommandScript:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    file: YamlFile = read_yaml(path, Phrase("command script"))
+    file = yaml_values(path, read_text(path), literal=True)
     try:
         script = CommandScript.model_validate(file.data)
     except ValidationError as error:

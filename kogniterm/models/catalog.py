@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kogniterm.types import Usage
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 PRICES_DATE: str = _TABLES["prices_date"]
 

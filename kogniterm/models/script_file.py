@@ -1,6 +1,6 @@
 """The script of a scripted model, written by hand in YAML; docs/scripted.md explains it.
 
-`storage.strict_yaml` reads it, with the line of every key.
+`settings.user_files` reads it, with the line of every key.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pydantic import (
 
 from kogniterm.errors import (
     ContextOverflowError,
+    FileValues,
     ModelAuthError,
     ModelBlockedError,
     ModelError,
@@ -32,19 +33,17 @@ from kogniterm.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
 )
-from kogniterm.storage.strict_yaml import (
+from kogniterm.settings.user_files import plain, read_text, yaml_values
+from kogniterm.settings.yaml_parts import (
     Count,
     Often,
     Pattern,
     Seconds,
     Text,
-    YamlFile,
     YamlPart,
     complaint,
-    plain,
-    read_yaml,
 )
-from kogniterm.types import EXECUTE_COMMAND, ModelPurpose, Phrase
+from kogniterm.types import EXECUTE_COMMAND, ModelPurpose
 
 PLAN_TOOL = "make_plan"
 ERRORS: Mapping[str, type[ModelError]] = {
@@ -277,20 +276,20 @@ class Script(YamlPart):
     delays: bool = False
     chunk: Count | None = None
 
-    _file: YamlFile = PrivateAttr(default_factory=lambda: YamlFile(Path("inline")))
+    _file: FileValues = PrivateAttr(default=FileValues(Path("inline"), None))
 
     @property
     def path(self) -> Path:
-        return self._file.path
+        return Path(str(self._file.name))
 
     def line(self, number: int) -> int:
         """Return the line where the reply of that number (from 0) begins."""
-        return self._file.lines[("replies", number)]
+        return self._file.line(("replies", number))
 
 
 def read_script(path: Path) -> Script:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    file = read_yaml(path, Phrase("script"))
+    file = yaml_values(path, read_text(path), literal=True)
     try:
         script = Script.model_validate(file.data)
     except ValidationError as error:

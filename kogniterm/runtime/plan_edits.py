@@ -26,7 +26,8 @@ from kogniterm.agent.plan.plan_steps import (
     with_step,
 )
 from kogniterm.approval.analysis.exit_status import check_problem
-from kogniterm.errors import ToolError, UsageError, why, yaml_fault
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.settings.user_files import read_text, yaml_text, yaml_values
 from kogniterm.types import (
     Phrase,
     Plan,
@@ -38,6 +39,7 @@ from kogniterm.types.events import BY_USER
 from kogniterm.types.turn_values import Grant
 
 MAX_BYTES = 200_000
+_THE_PLAN = Phrase("The plan")
 _PLAN_KEYS = ("goal", "reason", "steps")
 _STEP_KEYS = (
     "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "delegate",
@@ -48,12 +50,7 @@ _STATUSES: tuple[StepStatus, ...] = ("pending", "active", "done", "failed", "ski
 
 def plan_as_text(plan: Plan) -> str:
     """Return `plan` as YAML; `plan_from_text` reads it back."""
-    import yaml
-
-    steps = [_step_as_data(step) for step in plan.steps]
-    data = {"goal": plan.goal, "steps": steps}
-    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96)
-    return str(text)
+    return yaml_text({"goal": plan.goal, "steps": [_step_as_data(step) for step in plan.steps]})
 
 
 def _step_as_data(step: PlanStep) -> dict[str, Any]:
@@ -76,19 +73,7 @@ def _step_as_data(step: PlanStep) -> dict[str, Any]:
 
 def read_plan(path: Path) -> Plan:
     """Read the plan in the file `path`. Raises `UsageError`."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(
-                "The plan {path} is larger than {limit} kB.", path=path, limit=MAX_BYTES // 1000
-            )
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(
-            "The plan {path} cannot be read ({detail}).", path=path, detail=why(error)
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError("The plan {path} is not UTF-8 text.", path=path) from error
-    return plan_from_text(text)
+    return plan_from_text(read_text(path, MAX_BYTES), name=path)
 
 
 def plan_from_text(
@@ -96,36 +81,28 @@ def plan_from_text(
     previous: Plan | None = None,
     tools: Collection[str] | None = None,
     agents: Agents | None = None,
+    name: Path | Phrase = _THE_PLAN,
 ) -> Plan:
     """Return the plan that the user wrote or edited; steps of `previous` keep their evidence.
 
-    `tools` and `agents` are those there are, if known. Raises `UsageError` that names every
-    mistake.
+    `tools` and `agents` are those there are, if known, and messages call the text `name`. Raises
+    `UsageError` that names every mistake.
     """
-    import yaml
-
     if len(text) > MAX_BYTES:
-        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UsageError(
-            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
-        ) from error
-    if not isinstance(data, Mapping):
-        raise UsageError("A plan must have the keys goal and steps.")
+        raise UsageError("{file} is larger than {limit} kB.", file=name, limit=MAX_BYTES // 1000)
+    data = yaml_values(name, text).data
     problems = [
         Phrase("unknown key {key!r}", {"key": key}) for key in data if key not in _PLAN_KEYS
     ]
     known = {step.id: step for step in previous.walk()} if previous is not None else {}
     statuses: dict[str, StepStatus] = {}
-    for name, item in _items(data.get("steps"), ""):
+    for step, item in _items(data.get("steps"), ""):
         problems += [
-            Phrase("{step}: unknown key {key!r}", {"step": name, "key": key})
+            Phrase("{step}: unknown key {key!r}", {"step": step, "key": key})
             for key in item
             if key not in _STEP_KEYS
         ]
-        statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
+        statuses[str(step)] = _status(item, step, known.get(str(step)), problems)
     plan = None
     try:
         plan = parse_plan(
@@ -135,7 +112,7 @@ def plan_from_text(
         found = error.text.values["problems"]
         problems += found if isinstance(found, tuple) else ()
     if problems or plan is None:
-        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
+        raise UsageError("{file} cannot be used: {problems}.", file=name, problems=tuple(problems))
     steps = tuple(_with_history(step, known, statuses) for step in plan.steps)
     revision = previous.revision + 1 if previous is not None else 1
     return activate_next(

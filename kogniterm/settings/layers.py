@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kogniterm.errors import SettingsError, StorageError, why
-from kogniterm.storage.folders import read_file, write_private
+from kogniterm.settings.user_files import read_if_there, read_text, toml_values
+from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
 
 PREFIX = "KOGNITERM_"
@@ -61,60 +62,19 @@ class Value(NamedTuple):
     origin: SettingOrigin
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a settings file. Raises `SettingsError` when it is not readable UTF-8."""
-    try:
-        data = read_file(path)
-    except OSError as error:
-        raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SettingsError(
-            "{file}, line {line}: the file is not UTF-8 text.", file=path, line=line
-        ) from error
-
-
-def is_there(path: Path) -> bool:
-    """Return whether the file exists. Raises `SettingsError` when its folder is not readable."""
-    try:
-        return bool(path.stat())  # exists() of Python 3.14 hides every error
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
-
-
 def read_toml(path: Path) -> dict[str, Value]:
     """Return the keys of a TOML file with their lines. Raises `SettingsError` for bad syntax."""
-    import tomllib
-
-    text = read_text(path)
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        why, line = _split_toml_error(str(error), text)
-        raise SettingsError("{file}, line {line}: {why}.", file=path, line=line, why=why) from error
-    lines: dict[str, int] = {}  # of each key of the top level; a multi-line string may mislead
-    pattern = re.compile(r"""\s*\[{0,2}\s*["']?([\w-]+)["']?\s*(?:[=.\]])""")
-    for number, row in enumerate(text.splitlines(), start=1):
-        if begins := pattern.match(row):
-            lines.setdefault(begins[1], number)
+    text = read_if_there(path)
+    if text is None:
+        return {}
+    found = toml_values(path, text)
     return {
-        key: Value(raw, SettingOrigin("file", key, path, lines.get(key)))
-        for key, raw in table.items()
+        key: Value(raw, SettingOrigin("file", key, path, found.line((key,))))
+        for key, raw in found.data.items()
     }
 
 
-def _split_toml_error(message: str, text: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message)
-    if match is None:
-        return message, 1
-    return match[1], int(match[2]) if match[2] else text.count("\n") + 1
-
-
-def read_env_file(path: Path) -> dict[str, Value]:
+def read_env_file(path: Path, *, must_exist: bool = False) -> dict[str, Value]:
     """Return the names of a dotenv file with their lines. Values are literal: nothing is expanded.
 
     Raises `SettingsError` for a line that is not `NAME=value`.
@@ -124,7 +84,8 @@ def read_env_file(path: Path) -> dict[str, Value]:
     from dotenv.parser import parse_stream
 
     values: dict[str, Value] = {}
-    for binding in parse_stream(StringIO(read_text(path))):
+    text = read_text(path) if must_exist else read_if_there(path) or ""
+    for binding in parse_stream(StringIO(text)):
         line = binding.original.line + binding.original.string[
             : len(binding.original.string) - len(binding.original.string.lstrip())
         ].count("\n")
@@ -205,9 +166,9 @@ def save_setting(file: Path, name: str, value: str | bool | int | float) -> None
     or sets `name` in a way that cannot be changed line by line, and `StorageError` when it cannot
     be written.
     """
-    text = read_text(file) if file.exists() else ""
+    text = read_if_there(file) or ""
     changed = _with_setting(text, name, _literal(value))
-    if _parsed(file, changed).get(name) != value:
+    if toml_values(file, changed).data.get(name) != value:
         raise SettingsError(
             "{name} cannot be changed automatically in {file}; edit the file.", file=file, name=name
         )
@@ -244,7 +205,8 @@ _PLAIN = re.compile(r"[\w.:/@%+=,\[\]-]+", re.ASCII)
 
 def _with_variable(file: Path, names: Sequence[str], line: str) -> tuple[str, tuple[str, ...]]:
     """Return the text with `line` instead of the variables `names`, and those that it had."""
-    if not is_there(file):
+    before = read_if_there(file)
+    if before is None:
         return line, ()
     read_env_file(file)  # which reports a line that is no variable
     from io import StringIO
@@ -253,7 +215,7 @@ def _with_variable(file: Path, names: Sequence[str], line: str) -> tuple[str, tu
 
     kept: list[str] = []
     found: list[str] = []
-    for binding in parse_stream(StringIO(read_text(file))):
+    for binding in parse_stream(StringIO(before)):
         original = binding.original.string
         if binding.key not in names or binding.key is None:
             kept.append(original)
@@ -286,17 +248,6 @@ def _with_setting(text: str, name: str, literal: str) -> str:
     if top and not top.endswith("\n"):
         top += "\n"
     return f"{top}{line}\n{rest}"
-
-
-def _parsed(file: Path, text: str) -> dict[str, object]:
-    import tomllib
-
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(
-            "{file} is not valid TOML, so nothing was saved: {why}.", file=file, why=error
-        ) from error
 
 
 def _literal(value: str | bool | int | float) -> str:

@@ -16,7 +16,6 @@ from kogniterm.settings.layers import (
     SettingOrigin,
     Value,
     by_field,
-    is_there,
     read_env_file,
     read_toml,
     read_variables,
@@ -92,20 +91,16 @@ def _from_env_file(
     serve other programs too, so only names with the prefix are checked.
     """
     if given is not None:
-        values = read_env_file(given)
+        values = read_env_file(given, must_exist=True)
         _check_prefixed(values, names)
-    elif is_there(usual):
+    else:
         values = read_env_file(usual)
         known = {name for every in names.values() for name in every}
         reject_unknown(values, known.__contains__, tuple(known))
-    else:
-        return {}
     return by_field(values, names)
 
 
 def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
-    if not is_there(path):
-        return {}
     values = read_toml(path)
     reject_unknown(values, fields.__contains__, tuple(fields))
     for name, value in values.items():

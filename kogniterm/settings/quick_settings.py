@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from kogniterm.errors import SettingsError
 from kogniterm.paths import Paths, resolve
 from kogniterm.settings.layers import PREFIX
-from kogniterm.storage.folders import read_file
+from kogniterm.settings.user_files import read_if_there, toml_values
 
 Language = Literal["en", "es"]
 Keys = Literal["emacs", "vi"]
@@ -185,18 +186,17 @@ def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
 
 def _env_lines(file: Path) -> dict[str, str]:
     try:
-        text = read_file(file).decode("utf-8-sig")
-    except (OSError, ValueError):
+        text = read_if_there(file) or ""
+    except SettingsError:
         return {}
     pairs = (line.removeprefix("export ").partition("=") for line in text.splitlines())
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
 def _toml(file: Path) -> dict[str, str]:
-    import tomllib
-
     try:
-        text = read_file(file).decode("utf-8-sig")
-        return {name: str(value) for name, value in tomllib.loads(text).items()}
-    except (OSError, ValueError):
+        text = read_if_there(file)
+        found = toml_values(file, text).data if text is not None else {}
+    except SettingsError:
         return {}
+    return {name: str(value) for name, value in found.items()}

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from kogniterm.types import Phrase
 
@@ -48,6 +48,16 @@ def read_file(path: Path, most: int = -1) -> bytes:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     with regular(os.open(path, flags), path) as file:
         return file.read(most)
+
+
+def read_own_json(path: Path) -> Any:
+    """Return the value in a JSON file that KogniTerm wrote; None where it is missing or damaged."""
+    import json
+
+    try:
+        return json.loads(read_file(path))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def private_folder(folder: Path) -> None:

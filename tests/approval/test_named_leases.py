@@ -9,6 +9,7 @@ import pytest
 from kogniterm.approval import Lease, classify, grant
 from kogniterm.approval.policy.leases import may_be_named, words_offer
 from kogniterm.approval.policy.permission_file import can_be_saved
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import Phrase
 
 WORK = "/work"
@@ -92,6 +93,6 @@ def test_what_is_too_wide_is_not_offered(pattern: str) -> None:
 
 
 def test_it_is_not_saved_for_the_project() -> None:
-    assert not can_be_saved(lease("git log *"))
+    assert not can_be_saved(lease("git log *"), toml_values)
     assert "begin with git log" in str(lease("git log *").text)
     assert str(lease("make test").text) == "exactly make test, in /work"

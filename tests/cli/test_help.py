@@ -16,6 +16,7 @@ from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import EXAMPLES, build_parser
 from kogniterm.errors import UsageError
 from kogniterm.settings.schema import Settings
+from kogniterm.settings.user_files import toml_values
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.help_topics import TOPICS, Topic, screen
 from kogniterm.ui.locale import LANGUAGES, use_language
@@ -157,7 +158,7 @@ def test_what_a_topic_names_exists(topic: Topic) -> None:
 
 def test_the_sample_of_the_rules_is_a_rule() -> None:
     sample = next(topic.sample for topic in TOPICS if topic.name == "rules")
-    (rule,) = load_rules("\n".join(sample), origin="policy.toml").rules
+    (rule,) = load_rules(toml_values("policy.toml", "\n".join(sample))).rules
     assert rule.decision == "allow"
 
 

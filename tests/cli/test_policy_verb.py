@@ -65,7 +65,7 @@ def test_broken_files_are_told_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="line 2"):
         rules_of(broken)
     broken.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="line 1: the file is not UTF-8 text"):
         rules_of(broken)
     assert rules_of(tmp_path / "none").rules == ()
     with pytest.raises(UsageError, match="cannot be read: no such file"):

@@ -31,7 +31,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
 
 def test_secrets_are_copied_at_their_own_question(user: Typist) -> None:
     HOMES["claude"](user.home)
-    answers = [("Import 3 entries? [y/N]", "y\n"), ("Copy the secrets? [y/N]", "y\n")]
+    answers = [("Import 3 entries? [yes/no]", "y\n"), ("Copy the secrets? [yes/no]", "y\n")]
     assert user.type("import", "claude", "--only", "mcp", answers=answers) == 0
     assert "3 entries imported." in user.flat
     shown = user.shown
@@ -44,7 +44,7 @@ def test_secrets_are_copied_at_their_own_question(user: Typist) -> None:
 
 def test_an_import_that_is_refused_or_has_a_wrong_option_writes_nothing(user: Typist) -> None:
     HOMES["claude"](user.home)
-    assert user.type("import", "claude", answers=[("Import 10 entries? [y/N]", "n\n")]) == 2
+    assert user.type("import", "claude", answers=[("Import 10 entries? [yes/no]", "n\n")]) == 2
     for words, told in (
         (("claude", "--only", "servers"), "one or more of mcp, hooks"),
         (("claude", "-C", "/"), "--cwd needs --project."),
@@ -84,7 +84,7 @@ def test_an_import_survives_mistakes_and_names_that_would_control_the_terminal(
     (user.config / "mcp.json").write_text('{"mcpServers": {"github": {"command": "mine"}}}')
     # The rest is imported, and the exit status says that something is missing.
     assert user.type("import", "claude", "--yes") == 1
-    assert "settings.json was not read: line 1 is wrong." in user.flat
+    assert "settings.json, line 1: not valid JSON" in user.flat
     assert "! github (differs, kept)" in user.flat
     assert not {"\x1b", "\x07", "\u202e"} & set(user.shown)
     assert r"\u{1B}" in user.shown
@@ -95,7 +95,7 @@ def test_an_import_survives_mistakes_and_names_that_would_control_the_terminal(
 
 def test_an_import_speaks_spanish_and_one_of_a_project_needs_trust(user: Typist) -> None:
     HOMES["gemini"](user.home)
-    answers = [("¿Importar 6 entradas? [s/N]", "s\n"), ("¿Copiar los secretos? [s/N]", "n\n")]
+    answers = [("¿Importar 6 entradas? [sí/no]", "s\n"), ("¿Copiar los secretos? [sí/no]", "n\n")]
     assert user.type("--lang", "es", "import", "gemini", answers=answers) == 0
     assert "6 entradas importadas." in user.flat
     (user.project / ".gemini").mkdir()

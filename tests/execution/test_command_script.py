@@ -145,12 +145,21 @@ def test_a_recorded_session_answers_as_it_did(answering: Opener) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("commands: []\n", ":1: commands: holds no entry."),
-        ("commands:\n- output: x\n", ":2: commands[1]: names no command; give command or"),
-        ("commands:\n- {command: a, matches: b}\n", ":2: commands[1].matches: does not go with"),
-        ("commands:\n- {matches: '('}\n", ":2: commands[1].matches: is not a regular expression"),
-        ("commands:\n- {command: a, exit: 300}\n", ":2: commands[1].exit: "),
-        ("commands:\n- {command: a, outputx: x}\n", ":2: commands[1].outputx: unknown key; did"),
+        ("commands: []\n", ", line 1: commands: holds no entry."),
+        ("commands:\n- output: x\n", ", line 2: commands[1]: names no command; give command or"),
+        (
+            "commands:\n- {command: a, matches: b}\n",
+            ", line 2: commands[1].matches: does not go with",
+        ),
+        (
+            "commands:\n- {matches: '('}\n",
+            ", line 2: commands[1].matches: is not a regular expression",
+        ),
+        ("commands:\n- {command: a, exit: 300}\n", ", line 2: commands[1].exit: "),
+        (
+            "commands:\n- {command: a, outputx: x}\n",
+            ", line 2: commands[1].outputx: unknown key; did",
+        ),
     ],
 )
 def test_a_mistake_names_file_line_and_key(answering: Opener, text: str, said: str) -> None:

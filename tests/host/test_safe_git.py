@@ -18,6 +18,7 @@ from kogniterm.protocols import Model
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.settings.user_files import toml_values
 from kogniterm.tools.search_files import files_below, search_text
 from kogniterm.types import (
     ActionRequest,
@@ -259,7 +260,9 @@ def test_harmless_repositories_are_left_alone(repository: Path, command: str) ->
 
 def test_neither_a_rule_nor_a_lease_lets_a_repository_run_its_programs(repository: Path) -> None:
     git(repository, "config", "core.fsmonitor", "./evil")
-    rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "git"\n', origin="policy.toml")
+    rules = load_rules(
+        toml_values("policy.toml", '[[rule]]\ndecision = "allow"\nprogram = "git"\n')
+    )
     policy = PolicyService(
         str(repository),
         SandboxService(None),

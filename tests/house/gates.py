@@ -108,6 +108,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "sqlite3": ("kogniterm.storage",),
     "psycopg": ("kogniterm.storage",),
     "pydantic_settings": ("kogniterm.settings",),
+    "yaml": ("kogniterm.settings.user_files", "kogniterm.execution.hosts.playbooks"),
     "dotenv": ("kogniterm.settings",),
     "snowballstemmer": ("kogniterm.text.language",),
     "selectolax": ("kogniterm.tools.page_reader",),
@@ -198,6 +199,12 @@ STARTS = re.compile(
     r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)|asyncio\.create_subprocess_\w+"
     r"|os\.(?:fork\w*|exec\w+|posix_spawn\w*|spawn\w+|system|popen)|pty\.(?:fork|spawn)"
 )
+READS_FILES_OF_USERS = ("kogniterm.settings.user_files", "kogniterm.storage.folders")
+READS_FILE = re.compile(
+    r"json\.loads\(.*\bread_(?:text|bytes|file|regular)\((?!.*surrogatepass)"
+    r"|tomllib\.loads\((?!Path\(__file__\)|_[A-Z]+\.read_text)"
+)
+"""Files other than the package's own tables, and names that are no UTF-8 text."""
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.addons",
@@ -456,6 +463,16 @@ def walk_owner(tree: Tree) -> list[str]:
     ]
 
 
+def user_file_owner(tree: Tree) -> list[str]:
+    """Return reads of users' files outside of their home, where each fault has its sentence."""
+    return [
+        f"{module.at(node.lineno)}: files of users are read by settings/user_files"
+        for module in _outside(tree, READS_FILES_OF_USERS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and READS_FILE.match(ast.unparse(node))
+    ]
+
+
 def record_readers(tree: Tree) -> list[str]:
     """Return tests for kinds of records outside of the journal's package and its writer."""
     found: list[str] = []
@@ -666,6 +683,7 @@ ALL = (
     events_told_apart,
     walk_owner,
     record_readers,
+    user_file_owner,
     program_owner,
     tool_message_owner,
     instruction_texts,

@@ -37,6 +37,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.package_owners, "models/x.py", "import sqlite3\n"),
     (gates.package_owners, "cli/verbs/x.py", "import argparse\n"),
     (gates.package_owners, "agent/x.py", "import google.genai\n"),
+    (gates.package_owners, "agent/x.py", "import yaml\n"),
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
     (gates.no_cycles, "memory/__init__.py", "from kogniterm.memory import other\n"),
@@ -75,6 +76,8 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "from kogniterm.sessions.records import Intent\n"
         "def f(record):\n    match record.body:\n        case Intent():\n            return 1\n",
     ),
+    (gates.user_file_owner, "memory/x.py", "def f(p):\n    return json.loads(p.read_text())\n"),
+    (gates.user_file_owner, "memory/x.py", "def f(text):\n    return tomllib.loads(text)\n"),
     (gates.program_owner, "tools/x.py", "import subprocess\nsubprocess.run(['/bin/true'])\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),

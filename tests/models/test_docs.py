@@ -14,7 +14,7 @@ from kogniterm.models import script_file
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
 from kogniterm.models.script_file import read_script
 from kogniterm.models.text_tool_calls import parse
-from kogniterm.storage.strict_yaml import YamlPart
+from kogniterm.settings.yaml_parts import YamlPart
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -272,26 +272,26 @@ def test_the_script_describes_its_model(tmp_path: Path) -> None:
 
 BROKEN = {
     "": "is empty",
-    "replies: []": ":1: replies: holds no entry",
-    "model: {}": ":1: replies is missing",
-    "- a": ":1: must be a mapping",
-    "replies: {}": ":1: replies: must be a list",
-    "reply: [a]": ":1: reply: unknown key; did you mean replies?",
-    "replies:\n- txet: a": ":2: replies[1].txet: unknown key; did you mean text?",
-    "replies:\n- text: a\n  text: b": ":3: replies[1].text: stands here twice",
-    "replies:\n- text: [a]": ":2: replies[1].text: must be text",
-    "replies:\n- purpose: x\n  text: a": ":2: replies[1].purpose: only goes with run",
-    "replies:\n- delay: 1": ":2: replies[1]: says nothing",
-    "replies:\n- text: a\n  delay: soon": ":3: replies[1].delay: must be a number",
-    "replies:\n- text: a\n  delay: -1": ":3: replies[1].delay: must be a number",
-    "replies:\n- text: a\n  delay: .nan": ":3: replies[1].delay: must be a number",
-    "replies:\n- text: a\n  repeat: 0": ":3: replies[1].repeat: must be a whole number",
-    "replies:\n- text: a\n  repeat: true": ":3: replies[1].repeat: must be a whole number",
-    "replies:\n- text: a\n  when: {}": ":3: replies[1].when: holds no condition",
+    "replies: []": ", line 1: replies: holds no entry",
+    "model: {}": ", line 1: replies is missing",
+    "- a": ", line 1: must be a mapping",
+    "replies: {}": ", line 1: replies: must be a list",
+    "reply: [a]": ", line 1: reply: unknown key; did you mean replies?",
+    "replies:\n- txet: a": ", line 2: replies[1].txet: unknown key; did you mean text?",
+    "replies:\n- text: a\n  text: b": ", line 3: replies[1].text: stands here twice",
+    "replies:\n- text: [a]": ", line 2: replies[1].text: must be text",
+    "replies:\n- purpose: x\n  text: a": ", line 2: replies[1].purpose: only goes with run",
+    "replies:\n- delay: 1": ", line 2: replies[1]: says nothing",
+    "replies:\n- text: a\n  delay: soon": ", line 3: replies[1].delay: must be a number",
+    "replies:\n- text: a\n  delay: -1": ", line 3: replies[1].delay: must be a number",
+    "replies:\n- text: a\n  delay: .nan": ", line 3: replies[1].delay: must be a number",
+    "replies:\n- text: a\n  repeat: 0": ", line 3: replies[1].repeat: must be a whole number",
+    "replies:\n- text: a\n  repeat: true": ", line 3: replies[1].repeat: must be a whole number",
+    "replies:\n- text: a\n  when: {}": ", line 3: replies[1].when: holds no condition",
     "replies:\n- text: a\n  when: {last_matches: '('}": "is not a regular expression",
     "replies:\n- text: a\n  when: {purpose: nap}": "nap is none of create_plan",
-    "replies:\n- run: ls\n  calls: []": ":3: replies[1].calls: does not go with run",
-    "replies:\n- calls: []": ":2: replies[1].calls: holds no call",
+    "replies:\n- run: ls\n  calls: []": ", line 3: replies[1].calls: does not go with run",
+    "replies:\n- calls: []": ", line 2: replies[1].calls: holds no call",
     "replies:\n- calls: [{arguments: {}}]": "names no tool",
     "replies:\n- calls: [{run: a, tool: b}]": "does not go with run",
     "replies:\n- calls: [{tool: b, purpose: c}]": "only goes with run",
@@ -299,18 +299,18 @@ BROKEN = {
     "replies:\n- calls: [{tool: b, arguments: !!python/object/apply:os.getcwd []}]": "os.getcwd",
     "replies:\n- calls: [{tool: b, arguments: !!binary aGk=}]": "binary",
     "replies:\n- error: odd": "odd is none of auth",
-    "replies:\n- text: a\n  retry: true": ":3: replies[1].retry: only goes with error",
+    "replies:\n- text: a\n  retry: true": ", line 3: replies[1].retry: only goes with error",
     "replies:\n- error: auth\n  run: ls": "a reply that fails makes no calls",
     "replies:\n- plan: {goal: a}": "steps is missing",
     "replies:\n- plan: {goal: a, steps: [{why: b}]}": "what is missing",
     "replies:\n- plan: {goal: a, steps: [{what: b, check: {kid: c}}]}": "did you mean kind?",
     "replies:\n- text: a\n  usage: {input: -1}": "must be a whole number",
-    "at_end: explode\nreplies: [a]": ":1: at_end: explode is none of fail",
-    "delays: perhaps\nreplies: [a]": ":1: delays: must be true or false",
-    "replies:\n- text: a\n b: c": ":3: not valid YAML",
-    "replies: [a": ":1: not valid YAML",
-    "replies: *nowhere": ":1: not valid YAML",
-    "a: b\n---\nc: d": ":2: not valid YAML",
+    "at_end: explode\nreplies: [a]": ", line 1: at_end: explode is none of fail",
+    "delays: perhaps\nreplies: [a]": ", line 1: delays: must be true or false",
+    "replies:\n- text: a\n b: c": ", line 3: not valid YAML",
+    "replies: [a": ", line 1: not valid YAML",
+    "replies: *nowhere": ", line 1: not valid YAML",
+    "a: b\n---\nc: d": ", line 2: not valid YAML",
     "replies:\n- text: '\x07'": "is not valid YAML",
     "replies:\n- calls:\n  - tool: a\n    arguments: &x {self: *x}": "is nested too deeply",
 }
@@ -330,12 +330,12 @@ def test_an_error_in_the_file_names_file_line_and_key(text: str, tmp_path: Path)
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     options = ModelOptions(base_folder=tmp_path)
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="no such file"):
         open_model("scripted:nowhere.yaml", options)
-    with pytest.raises(UsageError, match="is a folder"):
+    with pytest.raises(UsageError, match="it is a folder"):
         open_model("scripted:.", options)
     (tmp_path / "latin.yaml").write_bytes(b"replies: [caf\xe9]")
-    with pytest.raises(UsageError, match=r"is not UTF-8 text \(byte 13\)"):
+    with pytest.raises(UsageError, match="line 1: the file is not UTF-8 text"):
         open_model("scripted:latin.yaml", options)
 
 

@@ -200,7 +200,7 @@ def test_an_unknown_variable_with_our_prefix_is_a_mistake(home: Home) -> None:
         ("max_steps = true", "max_steps is true, but must be something other than true or false."),
         ("max_steps = 1.5", "max_steps is 1.5, but must be a whole number."),
         ("temperature = 3", "temperature is 3, but must be at most 2."),
-        ("temperature = nan", "temperature is nan, but must be at most 2."),
+        ("temperature = nan", "temperature: must be a finite number."),
         ('allow_reads = "perhaps"', "allow_reads is perhaps, but must be true or false."),
         ("model = 3", "model is 3, but must be text."),
         ("model = ['a']", "model is ['a'], but must be text."),

@@ -35,14 +35,14 @@ def test_everything_is_shown_then_asked_then_there(open_terminal: OpenTerminal, 
         assert text in " ".join(shown.split()), text
     assert not (terminal.home / CONFIG).exists()
     terminal.start("kogniterm import claude")
-    terminal.until("Import 10 entries? [y/N]")
+    terminal.until("Import 10 entries? [yes/no]")
     terminal.send("n\r")
     assert terminal.status() == 2
     assert not (terminal.home / CONFIG).exists()
     terminal.start("kogniterm import claude")
-    terminal.until(lambda: terminal.text.count("Import 10 entries? [y/N]") == 2)
+    terminal.until(lambda: terminal.text.count("Import 10 entries? [yes/no]") == 2)
     terminal.send("y\r")
-    terminal.until("Copy the secrets? [y/N]")
+    terminal.until("Copy the secrets? [yes/no]")
     terminal.send("\r")
     terminal.until("10 entries imported.")
     assert terminal.status() == 0

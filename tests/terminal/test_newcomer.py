@@ -93,14 +93,14 @@ LINES = {
     ),
     "kogniterm mcp login linear": Typed(status=2, shows="no MCP server linear"),
     "kogniterm import claude": Typed(
-        [("Import 10 entries? [y/N]", "y\r"), ("Copy the secrets? [y/N]", "n\r")]
+        [("Import 10 entries? [yes/no]", "y\r"), ("Copy the secrets? [yes/no]", "n\r")]
     ),
     "kogniterm recipe run greet who=Bob": Typed(
         [("echo Bob > greeting.txt", "y\r"), ("grep -q Bob greeting.txt", "y\r")]
     ),
     "kogniterm run --plan plan.yaml": Typed([("test -e notes.md", "y\r")], shows="Upgraded."),
     "kogniterm recipe run ./r.yaml": Typed([("$ ls", "y\r")]),
-    "kogniterm memory forget m8": Typed([("Forget this for good? [y/N]", "y\r")]),
+    "kogniterm memory forget m8": Typed([("Forget this for good? [yes/no]", "y\r")]),
 }
 """The lines that ask, or that end with a sentence here; all others end at once with status 0."""
 

@@ -65,7 +65,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     terminal.run("KOGNITERM_DATA_DIR=$HOME/other kogniterm sessions import one.jsonl")
     assert (terminal.home / "other" / "kogniterm.db").exists()
     terminal.start(f"{sessions} delete 'and over'")
-    terminal.until("[y/N]")
+    terminal.until("[yes/no]")
     assert "over here" in terminal.text
     terminal.send("y\r")
     assert terminal.status() == 0

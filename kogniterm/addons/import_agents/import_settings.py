@@ -32,8 +32,8 @@ from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, 
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.host.walk import walk_folder
 from kogniterm.paths import ExtensionPaths
-from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
+from kogniterm.settings.user_files import decode, entries_data, entries_in
 from kogniterm.storage.folders import private_folder, seen_from, write_private
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.redact import Redactor
@@ -420,9 +420,9 @@ class _Planner:
         if known is False:
             return None
         try:
-            return _Json(path, key, known, entries_in(known, key))
-        except UnusableValueError as error:
-            self._unusable(path, error.text)
+            return _Json(path, key, known, entries_in(path, decode(path, known or b""), key))
+        except SettingsError as error:
+            self.problems.append(error.text)
             return None
 
     def _finish(self, file: _Json) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kogniterm.addons.import_agents.import_preview import counted_words
 from kogniterm.cli.options import JSON, YES, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import agreed, paths_in_use
+from kogniterm.cli.verb_helpers import agreed, confirm, paths_in_use
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -20,6 +20,7 @@ from kogniterm.errors import (
     UsageError,
 )
 from kogniterm.runtime.operations.action import Argument, Report
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, plural, translate
 
 if TYPE_CHECKING:
@@ -195,12 +196,13 @@ def _require_consent(request: ImportRequest, plan: ImportPlan) -> None:
     """Ask whether to write the plan. Raises `UsageError` unless the user agrees."""
     if request.yes:
         return
-    if not sys.stdin.isatty():
-        raise UsageError("Importing needs your confirmation at a terminal, or --yes.")
     count = sum(one.written for one in plan.changes)
-    question = plural("Import {count} entry? [y/N] ", "Import {count} entries? [y/N] ", count)
-    if not agreed(question):
-        raise UsageError("Nothing was imported.")
+    confirm(
+        plural("Import {count} entry?", "Import {count} entries?", count),
+        (),
+        without_terminal=Phrase("Importing needs your confirmation at a terminal, or --yes."),
+        no=Phrase("Nothing was imported."),
+    )
 
 
 def _asks_for_secrets(screen: ImportPreview, secrets: Iterable[ServerSecret]) -> bool:
@@ -217,7 +219,7 @@ def _asks_for_secrets(screen: ImportPreview, secrets: Iterable[ServerSecret]) ->
             missing,
         )
     )
-    return agreed(_("Copy the secrets? [y/N] "))
+    return agreed(_("Copy the secrets?"))
 
 
 def _closing(plan: ImportPlan, place: Place, *, written: bool) -> list[str]:

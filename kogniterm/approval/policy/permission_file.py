@@ -19,14 +19,14 @@ The command is read anew with each load: what it may not be granted for is an er
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast, get_args
 
 from kogniterm.approval.policy.leases import LEASE_KINDS, Lease, LeaseKind, grant
 from kogniterm.approval.policy.rules import TableError, read_tables
-from kogniterm.errors import SettingsError
+from kogniterm.errors import FileValues, SettingsError
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Effect, EffectKind, Phrase, RiskReport
 
@@ -34,7 +34,6 @@ _TABLE = "permission"
 _TEXTS = ("id", "workspace", "folder_id", "kind", "command", "folder")
 _FLAGS = ("outside", "anywhere")
 _KEYS = frozenset({*_TEXTS, *_FLAGS, "effects", "granted"})
-_HEAD = re.compile(r"\s*\[\[\s*permission\s*\]\]")
 _ID = re.compile(r"p[1-9]\d*")
 _LONGEST_COMMENT = 200
 _UNKNOWN = "…"
@@ -72,11 +71,11 @@ class Permission:
         ))  # fmt: skip
 
 
-def load_permissions(text: str, *, origin: str) -> tuple[Permission, ...]:
-    """Return the permissions of a file's `text`.
+def load_permissions(file: FileValues) -> tuple[Permission, ...]:
+    """Return the permissions of a TOML file.
 
-    Raises `SettingsError` naming `origin` and the line: not TOML, an unknown key or value, or a
-    command that the permission cannot be granted for.
+    Raises `SettingsError` naming the file and the line: an unknown key or value, or a command that
+    the permission cannot be granted for.
     """
     seen: set[str] = set()
 
@@ -100,19 +99,21 @@ def load_permissions(text: str, *, origin: str) -> tuple[Permission, ...]:
         for key in _FLAGS:
             if not isinstance(item.get(key, False), bool):
                 raise TableError(key, Phrase("{key} must be true or false", {"key": key}))
-        if not isinstance(item.get("granted"), date):
-            raise TableError("granted", Phrase("granted must be a date"))
-        permission = Permission(_lease(item, texts, place), texts["folder_id"], item["granted"])
+        try:
+            granted = date.fromisoformat(str(item.get("granted")))
+        except ValueError:
+            raise TableError("granted", Phrase("granted must be a date")) from None
+        permission = Permission(_lease(item, texts, place), texts["folder_id"], granted)
         if permission.lease.id in seen:
             raise TableError("id", Phrase("this id is used twice"))
         seen.add(permission.lease.id)
         return permission
 
-    return read_tables(text, _TABLE, make, origin=origin)
+    return read_tables(file, _TABLE, make)
 
 
-def can_be_saved(lease: Lease) -> bool:
-    """Return whether a later session would understand a lease as this one does.
+def can_be_saved(lease: Lease, read: Callable[[str, str], FileValues]) -> bool:
+    """Return whether a later session, which will `read` the file, would understand a lease alike.
 
     It would not where the command holds a secret, whose mark means another one there, or depends
     on values that are known only at run time.
@@ -127,22 +128,20 @@ def can_be_saved(lease: Lease) -> bool:
     try:
         text = Permission(saved, "0", date.min.replace(year=2000)).toml
         text.encode("utf-8")
-        (again,) = load_permissions(text, origin="")
+        (again,) = load_permissions(read("", text))
     except (SettingsError, UnicodeError):
         return False
     return again.lease.mismatch(report, folder=lease.folder) is None
 
 
-def without(text: str, permission_id: str) -> str:
+def without(text: str, file: FileValues, permission_id: str) -> str:
     """Return the text of a file without the table of a permission; comments in it go with it."""
-    lines = text.splitlines(keepends=True)
-    heads = [number for number, line in enumerate(lines) if _HEAD.match(line)]
-    ids = [one.lease.id for one in load_permissions(text, origin="")]
-    if len(heads) != len(ids):  # a text in several lines that looks like a table
-        raise ValueError("the tables cannot be told apart")
-    index = ids.index(permission_id)
+    lines = text.split("\n")
+    tables = file.data[_TABLE]
+    heads = [file.lines[(_TABLE, index)] - 1 for index in range(len(tables))]
+    index = [table["id"] for table in tables].index(permission_id)
     end = heads[index + 1] if index + 1 < len(heads) else len(lines)
-    return "".join([*lines[: heads[index]], *lines[end:]])
+    return "\n".join([*lines[: heads[index]], *(lines[end:] or [""])])
 
 
 def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lease:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
@@ -34,7 +33,7 @@ from kogniterm.approval.analysis.shared_findings import (
     REDIRECTS,
     UNREAD,
 )
-from kogniterm.errors import SettingsError
+from kogniterm.errors import FileValues, Place
 from kogniterm.types import (
     CHANGING_KINDS,
     EXECUTE_COMMAND,
@@ -234,11 +233,11 @@ class TableError(Exception):
         self.wrong = wrong
 
 
-def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet:
-    """Return the rules of one file's `text`.
+def load_rules(file: FileValues, *, tighten_only: bool = False) -> RuleSet:
+    """Return the rules of one TOML file.
 
-    Raises `SettingsError` naming `origin` and the line: not TOML, an unknown key or value, an
-    example that a rule judges wrongly, or (with `tighten_only`) a rule that allows.
+    Raises `SettingsError` naming the file and the line: an unknown key or value, an example that a
+    rule judges wrongly, or (with `tighten_only`) a rule that allows.
     """
 
     def make(item: Mapping[str, Any], place: str) -> Rule:
@@ -249,33 +248,25 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
         _check_examples(rule, item)
         return rule
 
-    return RuleSet(read_tables(text, "rule", make, origin=origin))
+    return RuleSet(read_tables(file, "rule", make))
 
 
 def read_tables(
-    text: str, name: str, make: Callable[[Mapping[str, Any], str], Made], *, origin: str
+    file: FileValues, name: str, make: Callable[[Mapping[str, Any], str], Made]
 ) -> tuple[Made, ...]:
     """Return what `make` makes of each table [[name]] of a file, given its place in the file.
 
-    Raises `SettingsError` naming `origin` and the line when it is not TOML, has anything else, or
-    `make` raises `TableError`.
+    Raises `SettingsError` naming file and line when it has anything else, or `make` raises
+    `TableError`.
     """
-    try:
-        data = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(
-            "{origin} is not valid TOML: {error}.", origin=origin, error=error
-        ) from None
-    index = 0
+    place: Place = ()
     made = []
     try:
-        for index, item in enumerate(_tables(data, name)):
-            made.append(make(item, f"{origin}:{_line(text, name, index, None)}"))
+        for index, item in enumerate(_tables(file.data, name)):
+            place = (name, index)
+            made.append(make(item, f"{file.name}:{file.line(place)}"))
     except TableError as found:
-        line = _line(text, name, index, found.key)
-        raise SettingsError(
-            "{origin}, line {line}: {wrong}.", origin=origin, line=line, wrong=found.wrong
-        ) from None
+        raise file.at((*place, found.key), found.wrong) from None
     return tuple(made)
 
 
@@ -353,22 +344,6 @@ def _check_examples(rule: Rule, item: Mapping[str, Any]) -> None:
             else:
                 wrong = Phrase("the rule matches its {key} example {example!r}", values)
             raise TableError(key, wrong)
-
-
-def _line(text: str, name: str, index: int, key: str | None) -> int:
-    """Return the line (from 1) of `key` in the table number `index`, or of the table's head."""
-    seen = -1
-    head = 1
-    for number, line in enumerate(text.splitlines(), 1):
-        if re.match(rf"\s*\[\[\s*{name}\s*\]\]", line):
-            seen += 1
-            if seen == index:
-                head = number
-            continue
-        here = seen in {index, -1} and key is not None
-        if here and re.match(rf"\s*[\"']?{re.escape(key or '')}\b", line):
-            return number
-    return head
 
 
 Covers = Callable[[tuple[str, ...], Part], bool]

@@ -115,7 +115,7 @@ def _anchor(store: SessionStore, call: CallOptions, yes: bool) -> Report:
         sys.stderr.write(visible(line) + "\n")
     if not yes:
         confirm(
-            _("Accept all records as they are now? [y/N] "),
+            _("Accept all records as they are now?"),
             (),
             without_terminal=Phrase(
                 "Creating a new audit anchor needs your confirmation; use --yes in scripts."

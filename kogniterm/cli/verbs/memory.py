@@ -163,7 +163,7 @@ def _forget(
         )  # fmt: skip
         if not yes:
             confirm(
-                _("Forget this for good? [y/N] "),
+                _("Forget this for good?"),
                 map(translate, describe_request(request, user_files(paths_in_use(), ""))),
                 without_terminal=Phrase(
                     "Forgetting needs your confirmation at a terminal, or --yes."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,9 @@ from kogniterm.cli import run as task
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.cli.verb_helpers import open_sessions, recipe_store, write_json
-from kogniterm.errors import UsageError, why
+from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report
+from kogniterm.settings.user_files import json_values, read_text
 
 if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe
@@ -136,14 +136,7 @@ def _inputs_in(file: str | None) -> dict[str, Any]:
     """Return the inputs in a JSON file. Raises `UsageError`."""
     if file is None:
         return {}
-    try:
-        found = json.loads(Path(file).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeError) as error:
-        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise UsageError("{file} is no JSON object with the inputs of a recipe.", file=file)
+    found: dict[str, Any] = json_values(file, read_text(Path(file))).data
     return found
 
 

@@ -106,7 +106,7 @@ def _delete(
     )
     if infos and not yes:
         confirm(
-            _("Delete permanently? [y/N] "),
+            _("Delete permanently?"),
             [f"{info.id}  {info.title}" for info in infos],
             without_terminal=Phrase("Deleting needs your confirmation at a terminal, or --yes."),
             no=Phrase("Nothing was deleted."),

@@ -13,7 +13,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kogniterm.errors import SettingsError
 from kogniterm.host import safe_files
+from kogniterm.settings.user_files import json_values, toml_values
 
 if TYPE_CHECKING:
     from configparser import ConfigParser
@@ -57,7 +59,7 @@ def read_manifest(folder: Path, file: PurePosixPath) -> Manifest:
     build, test, lint = ([fixed[one]] if one in fixed else [] for one in ("build", "test", "lint"))
     try:
         found = reader(data.decode("utf-8", errors="replace")) if reader else Manifest()
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (SettingsError, ValueError, TypeError, AttributeError):
         return Manifest()
     names = (one for one in found.dependencies if isinstance(one, str) and _NAME.fullmatch(one))
     own = {} if "formatter" not in fixed else {"formatter": str(fixed["formatter"])}
@@ -72,7 +74,7 @@ def _each(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def _pyproject(text: str) -> Manifest:
-    data = tomllib.loads(text)
+    data = toml_values("", text).data
     project = _table(data, "project")
     names = [_distribution(one) for one in project.get("dependencies", [])]
     tool = _table(data, "tool")
@@ -100,7 +102,7 @@ _PYTHON_LINTERS = {"ruff": "ruff check", "black": "black --check .", "mypy": "my
 
 
 def _package_json(text: str) -> Manifest:
-    data = json.loads(text)
+    data = json_values("", text).data
     scripts = [name for name in _table(data, "scripts") if _NAME.fullmatch(name)]
     return Manifest(
         [f"npm run {name}" for name in scripts if name.startswith("build")],
@@ -136,7 +138,7 @@ def _justfile(text: str) -> Manifest:
 
 
 def _cargo(text: str) -> Manifest:
-    data = tomllib.loads(text)
+    data = toml_values("", text).data
     names = [*_table(data, "dependencies"), *_table(data, "dev-dependencies")]
     return Manifest(dependencies=names)
 
@@ -148,7 +150,7 @@ def _requirements(text: str) -> Manifest:
 
 
 def _composer(text: str) -> Manifest:
-    data = json.loads(text)
+    data = json_values("", text).data
     scripts = [one for one in _table(data, "scripts") if _NAME.fullmatch(one)]
     tests = [f"composer {one}" for one in scripts if one.startswith("test")]
     lints = [f"composer {one}" for one in scripts if one.startswith(_LINTS)]
@@ -171,7 +173,7 @@ def _editorconfig(text: str) -> Manifest:
 
 
 def _prettier(text: str) -> Manifest:
-    held = json.loads(text)
+    held = json_values("", text).data
     style = {True: "tab", False: "space"}.get(held.get("useTabs"), "space")
     width = held.get("tabWidth")
     indent = _indent(style, width) if width is not None or style == "tab" else ""
@@ -182,12 +184,12 @@ def _prettier(text: str) -> Manifest:
 
 
 def _rustfmt(text: str) -> Manifest:
-    length = _length(tomllib.loads(text).get("max_width"))
+    length = _length(toml_values("", text).data.get("max_width"))
     return Manifest(conventions=_without_empty(formatter="rustfmt", line_length=length))
 
 
 def _ruff(text: str) -> Manifest:
-    return Manifest(conventions=_python_conventions({"ruff": tomllib.loads(text)}))
+    return Manifest(conventions=_python_conventions({"ruff": toml_values("", text).data}))
 
 
 def _flake8(text: str) -> Manifest:

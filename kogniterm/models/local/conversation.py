@@ -21,7 +21,7 @@ from kogniterm.text.language import Language, language_of, plain
 
 @cache
 def _table(name: str) -> Mapping[str, Any]:
-    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
 def wording(name: str) -> str:

@@ -28,7 +28,7 @@ from kogniterm.errors import (
     UsageError,
     why,
 )
-from kogniterm.storage.folders import try_lock
+from kogniterm.storage.folders import read_own_json, try_lock
 from kogniterm.types import Phrase
 
 
@@ -70,7 +70,7 @@ class Weights:
 
 
 def _catalogue() -> Iterator[Weights]:
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     for row in table["weights"]:
         yield Weights(**{**row, "packages": DataPackages(**row["packages"])})
 
@@ -235,11 +235,7 @@ def _stamp_of(file: Path, sha256: str) -> dict[str, object]:
 
 
 def _stamped(file: Path, sha256: str) -> bool:
-    try:
-        stamp = json.loads(_stamp_path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return bool(stamp == _stamp_of(file, sha256))
+    return bool(read_own_json(_stamp_path(file)) == _stamp_of(file, sha256))
 
 
 def _write_stamp(file: Path, sha256: str) -> None:

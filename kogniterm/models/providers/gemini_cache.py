@@ -28,7 +28,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from kogniterm.models.catalog import GEMINI_API
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import read_own_json, write_private
 from kogniterm.types import Usage
 
 log = logging.getLogger(__name__)
@@ -252,9 +252,9 @@ class ProviderCaches:
         """Yield the caches that have not expired; the others are removed from the list."""
         for file in sorted(self.folder.glob("*.json")):
             try:
-                one = ListedCache(**json.loads(file.read_bytes()))
+                one = ListedCache(**read_own_json(file))
                 alive = one.expires > now
-            except (OSError, ValueError, TypeError):
+            except TypeError:
                 alive = False
             if alive:
                 yield one

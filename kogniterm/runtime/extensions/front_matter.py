@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kogniterm.errors import SettingsError
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import WalkLimits, walk_folder
+from kogniterm.settings.user_files import yaml_values
 from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import clean
 
@@ -82,14 +84,10 @@ def read_document(text: str) -> MarkdownDocument:
     return MarkdownDocument(fields, text[block.end() :])
 
 
-def _mapping(block: str) -> dict[Any, Any] | None:
-    """Return the fields of a block; None where it is no YAML, or has aliases, which can explode."""
-    import yaml
-
+def _mapping(block: str) -> dict[str, Any] | None:
+    """Return the fields of a block; None where it is no YAML."""
     try:
-        if "*" in block and any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(block)):
-            return None
-        found = yaml.safe_load(block)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        found: dict[str, Any] = yaml_values("", block).data
+    except SettingsError:
         return None
-    return found if isinstance(found, dict) else None
+    return found

@@ -9,7 +9,6 @@ Commands in it are run before, by `command_lines`.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
-from kogniterm.errors import UsageError
+from kogniterm.errors import SettingsError, UsageError
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.runtime.inputs.command_template import Template
 from kogniterm.runtime.named_files import mentions
+from kogniterm.settings.user_files import toml_values
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -161,8 +161,8 @@ def _from_markdown(name: str, text: str) -> CustomCommand:
 
 def _from_toml(name: str, text: str) -> CustomCommand | None:
     try:
-        fields = tomllib.loads(text.removeprefix("\ufeff"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+        fields = toml_values(name, text).data
+    except SettingsError:
         return None
     prompt, described = fields.get("prompt"), fields.get("description")
     if not isinstance(prompt, str):

@@ -19,12 +19,11 @@ from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
+from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.settings import environment
 from kogniterm.settings.telemetry_variables import TelemetryVariables, telemetry_variables
-from kogniterm.storage.folders import read_file
-from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -163,14 +162,7 @@ def _own_prompts(paths: Paths) -> Iterator[Finding]:
 def _mcp_servers(paths: Paths) -> Iterator[Finding]:
     """Yield what is to be said of the user's own MCP servers; none is started."""
     file = paths.extensions.mcp_servers
-    if not file.exists():
-        return
-    try:
-        found = parse_servers(read_file(file).decode(), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        text = Phrase("{file} cannot be read: {why}.", {"file": file, "why": why(error)})
-        yield Finding("bad", text)
-        return
+    found = user_servers(file)
     yield from (Finding("bad", problem) for problem in found.problems)
     for server in found.servers:
         lacking = server.missing(environment()) if server.enabled else ()

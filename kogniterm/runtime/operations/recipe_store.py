@@ -13,6 +13,7 @@ from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.runtime.services.written_files import WrittenFiles
 from kogniterm.sessions.history import PastAction, SessionHistory
 from kogniterm.sessions.records import Record
+from kogniterm.settings.user_files import read_text, yaml_text
 from kogniterm.storage.folders import write_private
 from kogniterm.types import ActionRequest, Phrase, Plan
 
@@ -89,16 +90,7 @@ def value_pairs(words: Iterable[str]) -> dict[str, str]:
 
 def read_file(path: Path) -> Recipe:
     """Read the recipe in the file `path`, YAML or JSON. Raises `UsageError`."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(
-                "The recipe {path} is larger than {limit} kB.", path=path, limit=MAX_BYTES // 1000
-            )
-        return read_recipe(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            "The recipe {path} cannot be read ({detail}).", path=path, detail=why(error)
-        ) from error
+    return read_recipe(read_text(path, MAX_BYTES), path)
 
 
 def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str, str]) -> Recipe:
@@ -107,8 +99,6 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     Each value of `parameters` that occurs in them becomes the input of its name, with the value
     as default. Raises `UsageError` when there is no plan that worked.
     """
-    import yaml
-
     plan, actions = _worked(SessionHistory(records))
     if plan is None or any(step.status != "done" for step in plan.steps):
         raise UsageError("This session has no plan with all steps done.")
@@ -142,7 +132,7 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
         )
     inputs = {key: {"default": value} for key, value in parameters.items()}
     data = {"name": name, "description": plan.goal, "inputs": inputs, "nodes": nodes}
-    return read_recipe(str(yaml.safe_dump(data, allow_unicode=True)))
+    return read_recipe(yaml_text(data))
 
 
 def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:

@@ -6,14 +6,15 @@ opened here, at the same location.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import __version__
-from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError, why
+from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError
+from kogniterm.settings.user_files import read_text
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 
@@ -153,14 +154,12 @@ def import_session(
 
 def read_lines(name: str) -> list[str]:
     """Return the lines of a file, or of standard input for `-`. Raises `UsageError`."""
-    try:
-        if name == "-":
-            return sys.stdin.readlines()
-        with Path(name).open(encoding="utf-8") as file:
-            return file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {why}.", file=name, why=why(error)) from error
+    path = Path("/dev/stdin" if name == "-" else name)
+    return StringIO(read_text(path, _LARGEST), None).readlines()
 
+
+_LARGEST = 500_000_000
+"""Bytes of an export, or of a list of tasks."""
 
 Location = Path | str
 """A file, or the address of a PostgreSQL database."""

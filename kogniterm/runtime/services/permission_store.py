@@ -20,7 +20,8 @@ from kogniterm.approval import Lease
 from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
 from kogniterm.host.safe_files import birth_time
-from kogniterm.storage.folders import private_folder, read_file, write_private
+from kogniterm.settings.user_files import read_if_there, toml_values
+from kogniterm.storage.folders import private_folder, read_own_json, write_private
 
 _HEADING = (
     "# Permissions that you granted for projects, written by KogniTerm.\n"
@@ -44,7 +45,7 @@ class PermissionStore:
         """
         state = self._stat()
         if state != self._state:
-            self._known = load_permissions(self._read(), origin=str(self.file))
+            self._known = load_permissions(toml_values(self.file, self._read()))
             self._state = state
         return self._known
 
@@ -67,7 +68,7 @@ class PermissionStore:
     def add(self, lease: Lease, today: date) -> Permission:
         """Save `lease` under a new id. Raises `KognitermError` when that fails."""
         with self._changing() as text:
-            known = load_permissions(text, origin=str(self.file))
+            known = load_permissions(toml_values(self.file, text))
             number = max((int(one.lease.id[1:]) for one in known), default=0) + 1
             named = replace(lease, id=f"p{number}")
             permission = Permission(named, folder_id(lease.workspace), today)
@@ -77,13 +78,14 @@ class PermissionStore:
     def revoke(self, permission_id: str) -> Permission:
         """Remove a permission and return it. Raises `KognitermError` when that fails."""
         with self._changing() as text:
-            known = load_permissions(text, origin=str(self.file))
+            file = toml_values(self.file, text)
+            known = load_permissions(file)
             found = next((one for one in known if one.lease.id == permission_id), None)
             if found is None:
                 raise not_found(permission_id)
             try:
-                self._write(without(text, permission_id))
-            except ValueError:
+                self._write(without(text, file, permission_id))
+            except (KeyError, TypeError):  # written in another way than as [[permission]]
                 raise UsageError(
                     "Permission {id} cannot be removed from {file}; remove its table in an editor.",
                     id=permission_id,
@@ -99,28 +101,20 @@ class PermissionStore:
 
     def last_uses(self) -> Mapping[str, float]:
         """Return the time of the last use of each permission."""
-        try:
-            data = json.loads(read_file(self.uses))
-        except (OSError, ValueError):
-            return {}
+        data = read_own_json(self.uses)
         return data if isinstance(data, dict) else {}
 
     def _stat(self) -> object:
         try:
             info = self.file.stat()
-        except OSError:
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            return error.errno
         return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
     def _read(self) -> str:
-        try:
-            return read_file(self.file).decode()
-        except FileNotFoundError:
-            return ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                "{file} cannot be read: {why}.", file=self.file, why=why(error)
-            ) from error
+        return read_if_there(self.file) or ""
 
     def _write(self, text: str) -> None:
         # A link to a file elsewhere, as in a folder of dotfiles, stays a link.

@@ -29,7 +29,7 @@ from kogniterm.approval.policy.verdict import (
     UNKNOWN_REPOSITORY,
     VARIABLES_STEER,
 )
-from kogniterm.errors import ToolError, UsageError, why
+from kogniterm.errors import ToolError, UsageError
 from kogniterm.execution.effect_preview import on_disk, plain_paths
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -47,7 +47,8 @@ from kogniterm.runtime.turn_ports import SandboxFindings, SessionModes
 from kogniterm.runtime.user_secrets import UserSecrets, received
 from kogniterm.sessions.records import Noted
 from kogniterm.settings import environment
-from kogniterm.storage.folders import expand_path, private_folder, read_file, seen_from
+from kogniterm.settings.user_files import read_if_there, read_text, toml_values
+from kogniterm.storage.folders import expand_path, private_folder, seen_from
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     CHANGING_KINDS,
@@ -579,7 +580,8 @@ class PolicyService:
 
     def can_be_saved(self, report: RiskReport, offer: Offer, cwd: str) -> bool:
         """Return whether what is offered can also be granted for the project."""
-        return self.permissions is not None and can_be_saved(self._lease(report, offer, cwd, "p1"))
+        lease = self._lease(report, offer, cwd, "p1")
+        return self.permissions is not None and can_be_saved(lease, toml_values)
 
     def _lease(self, report: RiskReport, offer: Offer, cwd: str, lease_id: str) -> Lease:
         return approval.grant(
@@ -733,13 +735,8 @@ def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
 
     Raises `UsageError` for an unreadable file: what it forbids would be allowed otherwise.
     """
-    try:
-        text = (file.read_bytes() if must_exist else read_file(file)).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, FileNotFoundError) and not must_exist:
-            return RuleSet()
-        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
-    return approval.load_rules(text, origin=str(file))
+    text = read_text(file) if must_exist else read_if_there(file) or ""
+    return approval.load_rules(toml_values(file, text))
 
 
 def project_rules_of(texts: Mapping[str, str]) -> RuleSet:
@@ -749,7 +746,7 @@ def project_rules_of(texts: Mapping[str, str]) -> RuleSet:
     """
     rules = RuleSet()
     for name, text in texts.items():
-        rules += approval.load_rules(text, origin=name, tighten_only=True)
+        rules += approval.load_rules(toml_values(name, text), tighten_only=True)
     return rules
 
 

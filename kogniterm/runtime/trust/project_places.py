@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kogniterm.errors import UnusableValueError, why
+from kogniterm.errors import SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.trust.instruction_places import (
@@ -30,6 +30,7 @@ from kogniterm.runtime.trust.instruction_places import (
     folders_below,
     with_imports,
 )
+from kogniterm.settings.user_files import json_values
 from kogniterm.types import Phrase
 
 Kind = Literal[
@@ -295,10 +296,9 @@ def _counting(place: ProjectPlace, data: bytes | None) -> bytes | None:
     if data is None or not place.part:
         return data
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
+        value = json_values("", _text(data)).data.get(place.part)
+    except SettingsError:
         return None
-    value = found.get(place.part) if isinstance(found, dict) else None
     return json.dumps({place.part: value}, indent=2).encode() if value else None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
-from kogniterm.storage.folders import private_folder, read_file, write_private
+from kogniterm.storage.folders import private_folder, read_file, read_own_json, write_private
 from kogniterm.text.file_text import unified_diff
 from kogniterm.types import Phrase
 
@@ -148,10 +148,7 @@ class TrustStore:
 
     def _load(self) -> Mapping[str, Mapping[str, str]]:
         """Read the record; an unreadable one means that nothing is trusted."""
-        try:
-            data = json.loads(read_file(self._file))
-        except (OSError, ValueError):
-            return {}
+        data = read_own_json(self._file)
         return data if isinstance(data, dict) else {}
 
     def _save(self, recorded: Mapping[str, Mapping[str, str]]) -> None:

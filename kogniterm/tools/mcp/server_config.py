@@ -7,13 +7,13 @@ entry is executed or resolved here: `${NAME}` is filled in when a server is star
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kogniterm.errors import UnusableValueError
+from kogniterm.errors import SettingsError, UnusableValueError
+from kogniterm.settings.user_files import json_values
 from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
@@ -144,11 +144,10 @@ def parse_servers(text: str, origin: str, *, of_project: bool = False) -> Server
     A wrong entry is a problem, and the others are used; so is a text that is no such JSON at all.
     """
     try:
-        data = json.loads(text.removeprefix("\ufeff").strip() or "{}")
-    except (ValueError, RecursionError) as error:
-        values: dict[str, object] = {"file": origin, "why": one_line(str(error), 200)}
-        return Servers((), (Phrase("{file} is not valid JSON: {why}.", values),))
-    entries = data.get("mcpServers", {}) if isinstance(data, dict) else None
+        data = json_values(origin, text if text.strip("\ufeff \n") else "{}").data
+    except SettingsError as error:
+        return Servers((), (error.text,))
+    entries = data.get("mcpServers", {})
     if not isinstance(entries, dict):
         what = {"file": origin}
         return Servers(

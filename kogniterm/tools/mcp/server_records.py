@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.storage.folders import private_folder, read_own_json, write_private
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerResource, ServerTool
 
@@ -63,17 +63,14 @@ class ServerRecords:
     def read(self, config: ServerConfig) -> ServerRecord:
         """Return what is kept of a server; an empty record where nothing is, or it is damaged."""
         try:
-            file = self._file(config)
-            if file.stat().st_size > MAX_FILE:
-                return ServerRecord()
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data = read_own_json(self._file(config))
             record = ServerRecord(
                 data["launch"], data["trusted"], _listing(data["listing"]),
                 str(data.get("instructions", "")),
             )  # fmt: skip
             assert len(record.tools) == len(record.trusted)  # or one cannot be read
             return record
-        except (OSError, ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError):
             return ServerRecord()
 
     def write(self, config: ServerConfig, record: ServerRecord) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kogniterm.approval import Circumstances, RuleSet, classify, grant, judge, load_rules, offers
 from kogniterm.approval.policy.leases import Lease, LeaseKind
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved, load_permissions
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import RiskReport
 from tests.approval.corpus import commands
 
@@ -26,7 +27,7 @@ def report(command: str) -> RiskReport:
 
 
 def rules(decision: str, body: str) -> RuleSet:
-    return load_rules(f'[[rule]]\ndecision = "{decision}"\n{body}\n', origin="u")
+    return load_rules(toml_values("u", f'[[rule]]\ndecision = "{decision}"\n{body}\n'))
 
 
 def decided(command: str, granted: RuleSet | Lease, now: Circumstances = ASK) -> str:
@@ -260,13 +261,13 @@ def test_every_offer_covers_the_command_that_it_was_made_for() -> None:
 
 def test_a_saved_permission_without_the_word_means_its_own_folder() -> None:
     wide = lease("npm test", "exact", anywhere=True)
-    assert can_be_saved(wide)
+    assert can_be_saved(wide, toml_values)
     text = Permission(replace(wide, id="p1"), "1:2", date(2026, 11, 24)).toml
     assert "anywhere = true" in text
     assert "any folder of" in text
-    (again,) = load_permissions(text, origin="f")
+    (again,) = load_permissions(toml_values("f", text))
     assert decided("cd sub && npm test", again.lease) == "allow"
-    (older,) = load_permissions(text.replace("anywhere = true\n", ""), origin="f")
+    (older,) = load_permissions(toml_values("f", text.replace("anywhere = true\n", "")))
     assert decided("cd sub && npm test", older.lease) == "ask"
 
 
@@ -277,7 +278,7 @@ def test_an_older_permission_with_a_redirection_loads_and_covers_none() -> None:
         'effects = [{ kind = "overwrite", target = "log", outside = false }, '
         '{ kind = "write", target = "a", outside = false }]\n'
     )
-    (saved,) = load_permissions(text, origin="f")
+    (saved,) = load_permissions(toml_values("f", text))
     assert decided("touch b", saved.lease) == "allow"
     assert decided("touch a > log", saved.lease) == "ask"
 

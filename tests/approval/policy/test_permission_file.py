@@ -16,6 +16,7 @@ from kogniterm.approval.policy.permission_file import (
     without,
 )
 from kogniterm.errors import SettingsError
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import ActionRequest, Effect, RiskReport
 from tests.approval.corpus import commands
 
@@ -33,7 +34,7 @@ def saved(command: str, kind: LeaseKind = "exact") -> Lease:
     """Return the lease as a later session reads it."""
     granted = grant(report(command), kind, id="p1", folder=W)
     text = Permission(granted, "1:2", date(2026, 11, 24)).toml
-    ((again),) = load_permissions(f"# heading\n\n{text}\n", origin="permissions.toml")
+    ((again),) = load_permissions(toml_values("permissions.toml", f"# heading\n\n{text}\n"))
     assert again.lease.origin == "permissions.toml:3"
     assert again.granted == date(2026, 11, 24)
     return again.lease
@@ -90,7 +91,7 @@ def test_nothing_dangerous_can_be_written_into_the_file() -> None:
         quoted = "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in quoted)
         edited = text.replace('"npm test"', f'"{quoted}"')
         with pytest.raises(SettingsError, match="delete this table"):
-            load_permissions(edited, origin="permissions.toml")
+            load_permissions(toml_values("permissions.toml", edited))
 
 
 def test_rules_are_stronger_than_a_saved_permission() -> None:
@@ -99,7 +100,7 @@ def test_rules_are_stronger_than_a_saved_permission() -> None:
     assert judge(report("npm test"), leases=[lease], circumstances=now).kind == "allow"
     for decision in ("ask", "deny"):
         text = f'[[rule]]\ndecision = "{decision}"\nprogram = "npm"\n'
-        rules = load_rules(text, origin="policy.toml")
+        rules = load_rules(toml_values("policy.toml", text))
         verdict = judge(report("npm test"), leases=[lease], rules=rules, circumstances=now)
         assert verdict.kind == decision
     unknown = replace(now, unknown_outcome=True)
@@ -108,9 +109,11 @@ def test_rules_are_stronger_than_a_saved_permission() -> None:
 
 def test_edits_are_covered_in_the_workspace_and_only_there() -> None:
     lease = load_permissions(
-        f'[[permission]]\nid = "p1"\nworkspace = "{W}"\nfolder = "{W}"\nkind = "edits"\n'
-        "granted = 2026-11-24\n",
-        origin="permissions.toml",
+        toml_values(
+            "permissions.toml",
+            f'[[permission]]\nid = "p1"\nworkspace = "{W}"\nfolder = "{W}"\nkind = "edits"\n'
+            "granted = 2026-11-24\n",
+        )
     )[0].lease
     edit = ActionRequest("1", "c", "write_file", "write b", effect="edit")
     now = Circumstances(folder=f"{W}/sub")
@@ -140,12 +143,16 @@ def test_what_a_later_session_would_read_otherwise_cannot_be_saved() -> None:
         "npm test", "git push origin main", "touch a", "pip install x", "curl -s https://a.example/b"
     ):  # fmt: skip
         for offer in offers(report(command), folder=W):
-            assert can_be_saved(grant(report(command), offer.kind, id="s1", folder=W)), command
+            assert can_be_saved(
+                grant(report(command), offer.kind, id="s1", folder=W), toml_values
+            ), command
     for command in (
         "curl -H 'Authorization: [secret:1]' https://a.example", "make $TARGET", "rm $X",
         'echo "$(date)" > a',
     ):  # fmt: skip
-        assert not can_be_saved(grant(report(command), "exact", id="s1", folder=W)), command
+        assert not can_be_saved(grant(report(command), "exact", id="s1", folder=W), toml_values), (
+            command
+        )
 
 
 TABLE = Permission(
@@ -167,26 +174,26 @@ MISTAKES = (
     (TABLE.replace('"execute"', '"fly"'), "line 9: effects must be tables with kind, target"),
     (f"{TABLE}\noutside = 1\n", "line 11: outside must be true or false"),
     (f"{TABLE}\n\n{TABLE}\n", "line 14: this id is used twice"),
-    ("[[permission]\n", "permissions.toml is not valid TOML"),
+    ("[[permission]\n", "line 1: not valid TOML"),
 )
 
 
 @pytest.mark.parametrize(("text", "told"), MISTAKES)
 def test_a_mistake_names_file_line_and_reason(text: str, told: str) -> None:
     with pytest.raises(SettingsError) as found:
-        load_permissions(text, origin="permissions.toml")
+        load_permissions(toml_values("permissions.toml", text))
     assert "permissions.toml" in str(found.value)
     assert told in str(found.value)
 
 
 def test_the_rules_of_a_project_cannot_grant_a_permission() -> None:
     with pytest.raises(SettingsError, match=r"only \[\[rule\]\] tables"):
-        load_rules(TABLE, origin=".kogniterm/policy.toml", tighten_only=True)
+        load_rules(toml_values(".kogniterm/policy.toml", TABLE), tighten_only=True)
 
 
 def test_one_table_is_removed_and_the_others_stay_as_they_are() -> None:
     second = TABLE.replace('"p1"', '"p2"')
     third = TABLE.replace('"p1"', '"p3"')
     text = f"# mine\n{TABLE}\n\n# why\n{second}\n{third}\n"
-    assert without(text, "p2") == f"# mine\n{TABLE}\n\n# why\n{third}\n"
-    assert without(text, "p3") == f"# mine\n{TABLE}\n\n# why\n{second}\n"
+    assert without(text, toml_values("f", text), "p2") == f"# mine\n{TABLE}\n\n# why\n{third}\n"
+    assert without(text, toml_values("f", text), "p3") == f"# mine\n{TABLE}\n\n# why\n{second}\n"

@@ -16,6 +16,7 @@ from kogniterm.approval import (
 )
 from kogniterm.approval.analysis import shared_findings
 from kogniterm.errors import SettingsError
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import APPROVAL_MODES, ActionRequest, approval_mode
 from tests.approval.corpus import WORKSPACE, commands
 
@@ -60,7 +61,7 @@ def test_the_other_modes(command: str, accept_edits: str, plan: str, at_prompt: 
 
 
 def test_plan_mode_takes_no_rule_for_an_answer() -> None:
-    everything = load_rules('[[rule]]\ndecision = "allow"\narguments = ".*"\n', origin="u")
+    everything = load_rules(toml_values("u", '[[rule]]\ndecision = "allow"\narguments = ".*"\n'))
     plan = Circumstances(
         mode="plan", sandboxed=True, unsandboxed_ok=True, at_prompt=True, folder=WORKSPACE
     )
@@ -71,7 +72,7 @@ def test_plan_mode_takes_no_rule_for_an_answer() -> None:
 @pytest.mark.parametrize("mode", ["ask", "manual", "accept-edits", "auto", "plan"])
 def test_a_rule_holds_in_the_mode_that_it_names(mode: str) -> None:
     text = f'[[rule]]\ndecision = "deny"\nprogram = "ls"\nmode = "{mode}"\n'
-    rules = load_rules(text, origin="u")
+    rules = load_rules(toml_values("u", text))
     denied = {at for at in APPROVAL_MODES if _kind("ls", Circumstances(at), rules) == "deny"}
     assert denied == {"manual" if mode == "ask" else mode}
 
@@ -80,7 +81,9 @@ def test_a_rule_holds_in_the_mode_that_it_names(mode: str) -> None:
 def test_an_unknown_mode_reads_as_manual_and_is_no_mode_of_a_rule(name: str) -> None:
     assert approval_mode(name) == "manual"
     with pytest.raises(SettingsError, match="ask, accept-edits, auto or plan"):
-        load_rules(f'[[rule]]\ndecision = "ask"\nprogram = "x"\nmode = "{name}"\n', origin="u")
+        load_rules(
+            toml_values("u", f'[[rule]]\ndecision = "ask"\nprogram = "x"\nmode = "{name}"\n')
+        )
 
 
 _LIMITS = {
@@ -188,7 +191,7 @@ def test_a_small_model_never_deletes_unasked(command: str) -> None:
 
 
 def test_auto_mode_never_runs_what_is_dangerous() -> None:
-    everything = load_rules('[[rule]]\ndecision = "allow"\narguments = ".*"\n', origin="u")
+    everything = load_rules(toml_values("u", '[[rule]]\ndecision = "allow"\narguments = ".*"\n'))
     wide = Circumstances(mode="auto", sandboxed=True, unsandboxed_ok=True, folder=WORKSPACE)
     kinds = {c: _kind(c, wide, everything) for c in commands("dangerous")}
     assert set(kinds.values()) == {"deny"}
@@ -216,7 +219,7 @@ reason = "not from here"
 
 
 def test_rules_deny_before_ask_before_allow() -> None:
-    rules = load_rules(RULES, origin="policy.toml")
+    rules = load_rules(toml_values("policy.toml", RULES))
     assert _kind("npm test", MANUAL, rules) == "allow"
     assert _kind("npm publish", MANUAL, rules) == "ask"
     assert _kind("npm test; ls", MANUAL, rules) == "allow"
@@ -238,7 +241,7 @@ def test_rules_deny_before_ask_before_allow() -> None:
     ],
 )  # fmt: skip
 def test_an_allowed_program_is_no_other_and_nothing_more(command: str) -> None:
-    rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "npm"\n', origin="u")
+    rules = load_rules(toml_values("u", '[[rule]]\ndecision = "allow"\nprogram = "npm"\n'))
     assert _kind("/usr/bin/npm test 2>&1 | tail -5", MANUAL, rules) == "allow"
     assert _kind(command, MANUAL, rules) != "allow"
 
@@ -253,9 +256,11 @@ def test_an_allowed_program_is_no_other_and_nothing_more(command: str) -> None:
 )  # fmt: skip
 def test_a_denial_is_not_walked_round(command: str) -> None:
     rules = load_rules(
-        '[[rule]]\ndecision = "deny"\nprogram = "git"\narguments = "push.*"\n'
-        '[[rule]]\ndecision = "deny"\npath = "secret/*"\n',
-        origin="u",
+        toml_values(
+            "u",
+            '[[rule]]\ndecision = "deny"\nprogram = "git"\narguments = "push.*"\n'
+            '[[rule]]\ndecision = "deny"\npath = "secret/*"\n',
+        )
     )
     assert _kind("git log --grep push; cat *.txt; ls .", BOXED, rules) == "allow"
     assert _kind(command, BOXED, rules) == "deny"
@@ -290,13 +295,13 @@ def test_a_denial_is_not_walked_round(command: str) -> None:
 )  # fmt: skip
 def test_wrong_rules_are_errors_with_a_line(text: str, said: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        load_rules(text, origin="p.toml")
+        load_rules(toml_values("p.toml", text))
     assert said in str(caught.value)
 
 
 def test_a_project_may_only_tighten() -> None:
     with pytest.raises(SettingsError, match="cannot use allow"):
-        load_rules("[[rule]]\ndecision='allow'\nprogram='x'", origin="p", tighten_only=True)
+        load_rules(toml_values("p", "[[rule]]\ndecision='allow'\nprogram='x'"), tighten_only=True)
 
 
 async def test_an_unattended_approver_rejects() -> None:

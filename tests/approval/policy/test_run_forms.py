@@ -7,6 +7,7 @@ import pytest
 from kogniterm.approval import Lease, classify, grant, judge, offers
 from kogniterm.approval.policy.permission_file import can_be_saved
 from kogniterm.approval.policy.verdict import Circumstances
+from kogniterm.settings.user_files import toml_values
 
 WORK = "/work/p"
 IN_SANDBOX = Circumstances(sandboxed=True, folder=WORK)
@@ -120,7 +121,7 @@ def test_it_holds_in_a_sandbox_and_in_its_folder_only() -> None:
     elsewhere = Circumstances(sandboxed=True, folder=f"{WORK}/sub")
     assert verdict(granted, "pytest", elsewhere) == "ask"
     assert "in the sandbox" in str(granted.text)
-    assert can_be_saved(granted)
+    assert can_be_saved(granted, toml_values)
 
 
 def test_what_differs_by_more_than_an_option_is_offered_exactly_only() -> None:

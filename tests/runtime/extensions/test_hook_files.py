@@ -87,7 +87,9 @@ def test_a_mistake_is_an_error_that_names_its_file(data: object) -> None:
 
 
 def test_what_is_no_json_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="not JSON"):
+    with pytest.raises(
+        SettingsError, match=r"not valid JSON: .* Correct it, or start with --no-hooks"
+    ):
         read_hooks("{", "hooks.json", own=True)
     with pytest.raises(SettingsError):
         read_hooks("[" * 100_000, "hooks.json", own=True)

@@ -14,10 +14,11 @@ from kogniterm.addons.fleet.queue_values import NewTask
 from kogniterm.cli.options import SESSION
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.errors import UsageError
+from kogniterm.errors import SettingsError, UsageError
 from kogniterm.paths import SessionId
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
+from kogniterm.settings.user_files import json_values
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
 
@@ -160,8 +161,8 @@ def _of_recipe(request: TaskRequest, name: str) -> list[NewTask]:
 
 def _json_of(file: str, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
-    except ValueError as error:
+        return json_values(file, line, mapping=False).data
+    except SettingsError as error:
         raise _wrong(file, number, Phrase("it is no JSON")) from error
 
 

@@ -10,7 +10,6 @@ Claude Code's shape; skills in `~/.agents/skills`; prompts with `$1`, `$ARGUMENT
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +25,8 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     shown,
     strings,
 )
+from kogniterm.errors import SettingsError
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import Phrase
 
 _NAMED = re.compile(r"(?<!\$)\$(?!ARGUMENTS\b)([A-Z][A-Z0-9_]*)")
@@ -109,8 +110,8 @@ def _server(parts: Findings, name: str, entry: Mapping[str, Any]) -> None:
 
 def _agent(parts: Findings, name: str, text: str) -> None:
     try:
-        fields = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        fields = toml_values(name, text).data
+    except SettingsError:
         parts.leave_out(Phrase("Sub-agent {name}: its file is malformed.", {"name": shown(name)}))
         return
     body = fields.get("developer_instructions")

@@ -20,6 +20,7 @@ from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, MAX_COMMAND
 from kogniterm.runtime.extensions.skills.skill_sources import parse_skill
 from kogniterm.runtime.trust.project_places import SKILL_FILE
+from kogniterm.settings.user_files import yaml_text
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render_words
 from kogniterm.tools.mcp.server_config import parse_server
@@ -302,10 +303,7 @@ def with_braces(value: Any) -> Any:
 
 def markdown(fields: Mapping[str, object], body: str) -> str:
     """Return a Markdown file with these fields before its text; those without a value left out."""
-    import yaml
-
     kept = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
     if not kept:
         return body.strip() + "\n"
-    block = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=1000)
-    return f"---\n{block}---\n\n{body.strip()}\n"
+    return f"---\n{yaml_text(kept, width=1000)}---\n\n{body.strip()}\n"

@@ -9,7 +9,6 @@ names of tools), docs/cli/custom-commands.md (TOML files, which KogniTerm reads 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,10 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     strings,
     with_braces,
 )
+from kogniterm.errors import SettingsError
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.tool_names import own_tools, shared_name
+from kogniterm.settings.user_files import toml_values
 from kogniterm.types import Phrase
 
 _EVENTS = {
@@ -181,8 +182,8 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _command(parts: Findings, name: str, text: str) -> None:
     try:
-        fields = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        fields = toml_values(name, text).data
+    except SettingsError:
         parts.leave_out(Phrase("Command {name}: its file is malformed.", {"name": shown(name)}))
         return
     if isinstance(fields.get("prompt"), str):

@@ -6,20 +6,18 @@ folder is read for a project, and nothing outside of a skill's folder is copied 
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kogniterm.addons.import_agents.foreign.found import Place, SkillFile
-from kogniterm.errors import why
+from kogniterm.errors import SettingsError, why
 from kogniterm.host.safe_files import read_regular, resolved
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.trust import project_places
+from kogniterm.settings.user_files import decode, json_values, toml_values
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.visible import render_words
 from kogniterm.types import Phrase
@@ -34,13 +32,6 @@ LARGEST_SKILLS = 512 * 1024 * 1024
 MOST_FILES = 500
 """Names of one folder that are looked at."""
 _DEPTH = 6
-_TOKEN = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"'  # a text, in which nothing is a comment
-    r"|//[^\n]*|/\*.*?\*/"
-    r"|,",
-    re.DOTALL,
-)
-_SKIPPED = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 
 
 class SourceFiles:
@@ -74,31 +65,24 @@ class SourceFiles:
         if data is None:
             return None
         try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            self._refused(path, why(error))
+            return decode(path, data)
+        except SettingsError:
+            self._refused(path, Phrase("it is not UTF-8 text"))
             return None
-        if "\0" in text:
-            self._refused(path, Phrase("it is not a text file"))
-            return None
-        return text
 
     def settings(self, path: Path) -> Mapping[str, Any]:
         """Return the settings in a JSON or TOML file; none where they cannot be read."""
         text = self.text(path, LARGEST_SETTINGS)
         if text is None or not text.strip():
             return {}
+        name = self.shown(path)
         try:
-            value = tomllib.loads(text) if path.suffix == ".toml" else json_value(text)
-        except (ValueError, RecursionError) as error:
-            line = getattr(error, "lineno", None)
-            fault = Phrase("line {line} is wrong", {"line": line}) if line else None
-            self._refused(path, fault or Phrase("it is malformed"))
+            is_toml = path.suffix == ".toml"
+            found = toml_values(name, text) if is_toml else json_values(name, text, comments=True)
+        except SettingsError as error:
+            self.problems.append(error.text)
             return {}
-        if not isinstance(value, dict):
-            self._refused(path, Phrase("it holds no settings"))
-            return {}
-        return value
+        return cast("Mapping[str, Any]", found.data)
 
     def texts(self, folder: Path, ending: str, deep: int = _DEPTH) -> Iterator[tuple[str, str]]:
         """Yield the files below a folder with this ending: their names without it, their texts."""
@@ -235,38 +219,3 @@ class SourceFiles:
         told = Phrase("{file} was not read: {why}.", {"file": self.shown(path), "why": reason})
         if told not in self.problems:
             self.problems.append(told)
-
-
-def json_value(text: str) -> Any:
-    """Return the value of a JSON text as people write settings: with comments and trailing commas.
-
-    Both are blanked before the standard reader sees the text, so its line numbers stay right.
-    Raises `ValueError` for what is no JSON, and for NaN and infinities, which JSON does not have.
-    """
-    text = text.removeprefix("\ufeff")
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except json.JSONDecodeError as plain:
-        blanked = _TOKEN.sub(lambda found: _blanked(found, text), text)
-        if blanked == text:
-            raise
-        try:
-            return json.loads(blanked, parse_constant=_refuse)
-        except json.JSONDecodeError as error:
-            # The first fault of the text as it stands may be the comment itself.
-            raise error from plain
-
-
-def _blanked(found: re.Match[str], text: str) -> str:
-    token = found[0]
-    if token.startswith('"'):
-        return token
-    if token == ",":
-        after = _SKIPPED.match(text, found.end())
-        end = after.end() if after is not None else found.end()
-        return " " if text[end : end + 1] in ("}", "]") else token
-    return re.sub(r"[^\n]", " ", token)
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

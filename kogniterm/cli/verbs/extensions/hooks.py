@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
-from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report
+from kogniterm.settings.user_files import json_values
 from kogniterm.ui.locale import mark
 
 
@@ -41,12 +40,7 @@ def _test(call: CallOptions, event: str, tool: str | None, input: str | None) ->
 def _given(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UsageError("--input is not JSON: {why}.", why=error) from error
-    if not isinstance(found, dict):
-        raise UsageError("--input is not a JSON object.")
+    found: dict[str, Any] = json_values("--input", text).data
     return found
 
 

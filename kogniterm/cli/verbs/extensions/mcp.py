@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import agreed, paths_in_use, text_of, visible
+from kogniterm.cli.verb_helpers import agreed, agrees, paths_in_use, text_of, visible
 from kogniterm.errors import UsageError
 from kogniterm.installed import of_verb
 from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
@@ -96,7 +96,7 @@ def _may_download(program: str) -> bool:
     """Ask whether a server that its program downloads may use the network."""
     if program.rpartition("/")[2] not in DOWNLOADERS or not sys.stdin.isatty():
         return False
-    return agreed(_("{program} needs the network. Allow it? [yes/no] ").format(program=program))
+    return agreed(_("{program} needs the network. Allow it?").format(program=program))
 
 
 def _file(call: CallOptions, *, of_project: bool) -> Path:
@@ -166,7 +166,7 @@ def _trust(call: CallOptions, name: str, yes: bool) -> Report:
             raise UsageError("Trusting a server needs a terminal to ask at, or --yes.")
         for line in lines:
             _write(text_of(line))
-        return await _agreed(translate(title))
+        return await agrees(translate(title), _line)
 
     async def trust(servers: McpServers) -> Report:
         start = partial(_listed, servers)
@@ -220,7 +220,7 @@ class _TerminalFront:
         width = max(len(name) for name, _value in rows)
         for name, value in rows:
             _write(f"{name:{width}} {value}")
-        return await _agreed(_("Open this address and sign in?"))
+        return await agrees(_("Open this address and sign in?"), _line)
 
     async def visit(self, request: SignInRequest) -> None:
         if open_in_browser(request.address):
@@ -270,16 +270,6 @@ def open_in_browser(address: str) -> bool:
     return True
 
 
-async def _agreed(question: str) -> bool:
-    """Ask at the terminal; what was typed until now is no answer. Raises `UsageError`."""
-    from kogniterm.ui.questions.question import means_yes
-    from kogniterm.ui.terminal.user_terminal import typed_before
-
-    await typed_before(sys.stdin.fileno())
-    _write(f"{question} {_('[yes/no]')} ", end="")
-    return means_yes(await _line())
-
-
 async def _line() -> str:
     """Return the next line of standard input. Raises `UsageError` at its end."""
     loop, typed, keyboard = asyncio.get_running_loop(), bytearray(), sys.stdin.fileno()
@@ -301,8 +291,8 @@ async def _line() -> str:
     return typed.decode("utf-8", "replace")
 
 
-def _write(text: str, end: str = "\n") -> None:
-    sys.stderr.write(visible(text) + end)
+def _write(text: str) -> None:
+    sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
 
 

@@ -37,7 +37,7 @@ def _trust(sources: SkillSources, found: skill_actions.Skills, name: str, yes: b
     lines = [line for text in told for line in text_of(text).splitlines()]
     if not yes:
         confirm(
-            _("Accept this skill as it is now? [yes/no] "),
+            _("Accept this skill as it is now?"),
             lines,
             without_terminal=Phrase("Accepting a skill needs a terminal to ask at, or --yes."),
             no=_KEPT,
@@ -59,7 +59,7 @@ def _remove(call: CallOptions, name: str, yes: bool) -> Report:
     folder = skill_actions.own_skill(paths_in_use(), name)
     if not yes:
         confirm(
-            _("Delete this folder? [yes/no] "),
+            _("Delete this folder?"),
             [str(folder)],
             without_terminal=Phrase("Removing a skill needs a terminal to ask at, or --yes."),
             no=_KEPT,

@@ -10,16 +10,15 @@ agents know (events, kinds of hooks) is left out with a notice.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from kogniterm.errors import SettingsError, UsageError, why
+from kogniterm.errors import SettingsError
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.storage.folders import read_file
+from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
@@ -95,15 +94,10 @@ class HookSet:
 def user_hooks(file: Path) -> HookSet:
     """Return the user's own hooks; none where the file does not exist.
 
-    Raises `UsageError` for a file that cannot be read, `SettingsError` for a mistake in it.
+    Raises `SettingsError` for a file that cannot be read, and for a mistake in it.
     """
-    try:
-        text = read_file(file).decode()
-    except FileNotFoundError:
-        return HookSet()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
-    return read_hooks(text, file.name, own=True)
+    text = read_if_there(file)
+    return HookSet() if text is None else read_hooks(text, file.name, own=True)
 
 
 def project_hooks(files: Iterable[ProjectFile]) -> HookSet:
@@ -118,13 +112,9 @@ def project_hooks(files: Iterable[ProjectFile]) -> HookSet:
 def read_hooks(text: str, source: str, *, own: bool) -> HookSet:
     """Return the hooks in a file's text. Raises `SettingsError` for the first mistake."""
     try:
-        data = json.loads(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(
-            "{file} is not JSON: {why}. Correct it, or start with --no-hooks.",
-            file=source,
-            why=error,
-        ) from error
+        data = json_values(source, text).data
+    except SettingsError as error:
+        raise SettingsError("{fault} Correct it, or start with --no-hooks.", fault=error) from error
     return _HookReader(source, own=own).read(data)
 
 
@@ -136,9 +126,8 @@ class _HookReader:
         self._own = own
         self._notices: list[Phrase] = []
 
-    def read(self, data: object) -> HookSet:
+    def read(self, whole: Mapping[str, Any]) -> HookSet:
         """Return its hooks; the events stand below "hooks", or alone."""
-        whole = self._mapping(data, "$")
         events = whole
         if "hooks" in whole:
             events = self._mapping(whole["hooks"], "hooks")

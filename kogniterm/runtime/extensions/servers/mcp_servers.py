@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from kogniterm.errors import ToolError, UnusableValueError, UsageError
+from kogniterm.errors import SettingsError, ToolError, UnusableValueError, UsageError
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.storage.folders import read_file
+from kogniterm.settings.user_files import read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
@@ -83,7 +83,7 @@ def load_servers(
     `more` are those that the user's editor names. The first of a name counts: the user's file, the
     editor, the project.
     """
-    files = [_of_user(user_file)]
+    files = [user_servers(user_file)]
     files += [
         parse_servers(one.text, str(Path(folder) / one.name), of_project=True)
         for one in project
@@ -97,16 +97,13 @@ def load_servers(
     return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
 
 
-def _of_user(file: Path) -> Servers:
+def user_servers(file: Path) -> Servers:
+    """Return the servers in the user's file; none where there is no such file."""
     try:
-        if file.stat().st_size > MAX_FILE:
-            return Servers((), (Phrase("{file} is too large to be read.", {"file": file}),))
-        return parse_servers(read_file(file).decode(), str(file))
-    except FileNotFoundError:
-        return Servers()
-    except (OSError, UnicodeDecodeError) as error:
-        values = {"file": file, "why": str(error)}
-        return Servers((), (Phrase("{file} cannot be read: {why}.", values),))
+        text = read_if_there(file, MAX_FILE)
+    except SettingsError as error:
+        return Servers((), (error.text,))
+    return Servers() if text is None else parse_servers(text, str(file))
 
 
 class Server:

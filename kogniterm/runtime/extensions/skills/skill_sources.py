@@ -34,7 +34,7 @@ from kogniterm.runtime.trust.project_places import (
     walk,
 )
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
-from kogniterm.storage.folders import read_file, write_private
+from kogniterm.storage.folders import read_own_json, write_private
 from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
@@ -180,10 +180,7 @@ class SkillSources:
 
     def switched_off(self) -> frozenset[str]:
         """Return the names of the skills that the user switched off."""
-        try:
-            names = json.loads(read_file(self._off_file))
-        except (OSError, ValueError):
-            return frozenset()
+        names = read_own_json(self._off_file)
         return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
     def switch(self, name: str, *, on: bool) -> None:

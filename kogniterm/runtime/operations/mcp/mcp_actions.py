@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN
-from kogniterm.errors import ToolError, UnusableValueError, UsageError, why
+from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.safe_files import resolved
-from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.operations.action import Report, Shown
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.settings import environment
-from kogniterm.storage.folders import read_file, write_private
+from kogniterm.settings.user_files import entries_data, entries_in, read_if_there
+from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean
@@ -187,14 +187,7 @@ def remove_server(file: Path, name: str, *, of_project: bool) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        return entries_in(read_file(file), "mcpServers")
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
-    except UnusableValueError as error:
-        raise UsageError("{file} was not changed: {why}.", file=file, why=error.text) from error
+    return entries_in(file, read_if_there(file), "mcpServers")
 
 
 def _write(file: Path, data: Mapping[str, Any], *, private: bool) -> None:
