@@ -111,7 +111,7 @@ def test_root_is_asked_at_a_terminal(
         "/bin/sh", [str(SCRIPT)], env=environment, encoding="utf-8", timeout=PATIENCE
     )
     child.expect_exact("missing here: sshd tmux vim zsh.")
-    child.expect_exact("[yes/no] ")
+    child.expect_exact("[y/N] ")
     child.sendline(answer)
     child.expect(pexpect.EOF)
     child.close()

@@ -42,7 +42,7 @@ async def test_every_request_begins_with_the_one_before(
         assert after[: len(before)] == before
     assert len({str(seen.body["systemInstruction"]) for seen in fake_gemini.requests}) == 1
     assert len({str(seen.body["tools"]) for seen in fake_gemini.requests}) == 1
-    assert len(fake_gemini.requests[0].raw) < 8_640
+    assert len(fake_gemini.requests[0].raw) < 8_760
 
 
 async def test_several_calls_at_once_are_answered_in_order(

@@ -60,7 +60,7 @@ async def test_forgetting_deletes_it_and_the_session_goes_on(
     gemini: Flow, fake_gemini: FakeGemini
 ) -> None:
     session = await stored(gemini, fake_gemini)
-    receipt = await session.forgetting.command("the heron is grey", agrees)
+    receipt = await session.forgetting.command(agrees, "the heron is grey")
     assert receipt is not None
     assert receipt.proved
     assert ("Gemini's cache", 1) in [(str(part.place), part.removed) for part in receipt.parts]
@@ -73,7 +73,7 @@ async def test_forgetting_deletes_it_and_the_session_goes_on(
 async def test_what_cannot_be_deleted_is_reported(gemini: Flow, fake_gemini: FakeGemini) -> None:
     session = await stored(gemini, fake_gemini)
     fake_gemini.refuse_caches = 500
-    receipt = await session.forgetting.command("the heron is grey", agrees)
+    receipt = await session.forgetting.command(agrees, "the heron is grey")
     assert receipt is not None
     told = [str(place) for place in receipt.unreachable]
     assert any("that Gemini keeps in its cache until" in one for one in told)

@@ -123,7 +123,7 @@ async def test_forgetting_reaches_the_copies(make_flow: MakeFlow) -> None:
     async def agrees(*_: object) -> bool:
         return True
 
-    await flow.session.forgetting.command("Gertrude", agrees)
+    await flow.session.forgetting.command(agrees, "Gertrude")
     assert "Gertrude" not in copy.read_text()
 
 

@@ -79,7 +79,7 @@ async def test_forgetting_deletes_every_kept_reply(gemini: Flow) -> None:
     async def agrees(*_: object) -> bool:
         return True
 
-    receipt = await session.forgetting.command("periwinkle", agrees)
+    receipt = await session.forgetting.command(agrees, "periwinkle")
     assert receipt is not None
     assert receipt.proved
     assert ("kept replies of models", 1) in [(str(p.place), p.removed) for p in receipt.parts]

@@ -103,7 +103,7 @@ def test_an_order_in_a_line_stays_a_quotation(memory: Memory) -> None:
 def test_forgetting_finds_a_line_by_its_words(open_here: OpenMemory) -> None:
     shop = open_here("ana", "shop")
     shop.preferences.set("naming", "quetzal prefix for every table", scope="project")
-    shop.forgetter.carry_out(shop.forgetter.requested("quetzal"))
+    shop.forgetter.carry_out(shop.forgetter.read_request("quetzal"))
     assert not shop.preferences.stored()
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kogniterm.runtime.extensions.servers.server_setup import add_server
 
 from kogniterm.addons.import_agents.foreign.found import Place
 from kogniterm.addons.import_agents.foreign.source_files import SourceFiles
@@ -19,6 +18,7 @@ from kogniterm.prompts import own_files
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
+from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 from kogniterm.runtime.operations.recipe_store import read_file
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.runtime.plan_edits import read_plan

@@ -54,7 +54,7 @@ class ForgetService:
         self.asker = asker
 
     async def command(
-        self, agrees: Agrees, words: str, *, everything: bool, here: bool
+        self, agrees: Agrees, words: str, *, everything: bool = False, here: bool = False
     ) -> Receipt | None:
         """Forget what `chosen` returns; None when the user does not agree.
 
