@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from kogniterm.types import (
     ActionRequest,
@@ -27,9 +27,6 @@ from kogniterm.types import (
 )
 from kogniterm.types.events import Event
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
-
-if TYPE_CHECKING:
-    pass
 
 
 class Clock(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -43,9 +43,6 @@ from kogniterm.ui.words.approval_words import (
 )
 from kogniterm.ui.words.key_table import YES_WORDS, action_of, actions, letter, paging
 from kogniterm.ui.words.tool_words import edit_words
-
-if TYPE_CHECKING:
-    pass
 
 ApprovalPage = Literal[
     "choose", "reason", "edit", "confirm", "allow_session", "allow_project", "allow_reads"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -12,9 +11,6 @@ from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostState
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen.diffs import diff
-
-if TYPE_CHECKING:
-    pass
 
 _STYLES: Mapping[HostState, tuple[str, str]] = {
     "answered": ("done", "good"),
