@@ -99,7 +99,7 @@ async def close_unused_models(session: LiveSession, given: UserInput | None, io:
     session.context.agents.models.clear()
 
 
-async def offer_skills(session: LiveSession, given: UserInput, io: TurnIO) -> None:
+async def offer_catalogues(session: LiveSession, given: UserInput, io: TurnIO) -> None:
     extensions = session.extensions
     servers = server_catalogue(extensions.servers, session.journal, session.model)
     session.context.instruct(skills=extensions.skills.catalogue(), servers=servers)
@@ -148,7 +148,7 @@ INPUT_STEPS = (
     InputStep("set preferences alone", set_preferences, "new turn",
               answers="nothing more", stops="a one-command model"),
     InputStep("close unused models", close_unused_models),
-    InputStep("offer skills and MCP servers", offer_skills, "new turn"),
+    InputStep("offer skills and MCP servers", offer_catalogues, "new turn"),
     InputStep("read named resources", read_resources, "input"),
     InputStep("run other turns", run_other_turn,
               answers="as a sub-agent, custom command or recipe", stops="the plain turn"),

@@ -229,6 +229,20 @@ def test_a_cancelled_task_ends_whole_and_an_answered_one_continues(fleet: Fleet)
         assert queue.workers() == []
 
 
+def test_an_answer_in_a_file_names_its_session_as_the_command_line_does(fleet: Fleet) -> None:
+    folder = add(fleet, "asks", "touch made")
+    worker = fleet.worker()
+    fleet.until_state("asks", "parked")
+    (question,) = json.loads(fleet.run("queue", "inbox", "--json"))
+    answers = folder / "answers.jsonl"
+    line = {"session": "ask", "digest": question["digest"], "answer": "approve"}
+    answers.write_text(json.dumps(line))
+    assert "1 answers saved." in fleet.run("queue", "answer", "--file", str(answers))
+    assert fleet.until_state("asks", "done").answer == "Done."
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait() == 0
+
+
 def test_a_drained_worker_ends_its_tasks_or_hands_them_over(fleet: Fleet) -> None:
     short = add(fleet, "short", "touch begun; while ! [ -e go ]; do sleep 0.05; done", "-y")
     worker = fleet.worker()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kogniterm.addons.fleet.queue_ports import Queue, WorkerQueue
     from kogniterm.addons.fleet.queue_values import QueuedTask, TaskState
     from kogniterm.runtime.unattended.stored_answers import WaitingSession
-    from kogniterm.sessions.store import SessionInfo
+    from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 
 LEAST_DIGEST = 8
@@ -88,65 +88,78 @@ def _waiting_json(one: WaitingSession) -> dict[str, object]:
 def _answer(
     call: CallOptions, session: str | None, answer: list[str], digest: str | None, file: str | None
 ) -> Report:
-    from kogniterm.addons.fleet.task_queue import MissingQueueError
-    from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
+    from kogniterm.runtime.unattended.stored_answers import store_answer
 
     if file is not None:
         return _answer_many(call, file)
     if session is None:
         raise UsageError("Specify a session, or a file with answers: --file FILE")
     with open_sessions(call) as store:
-        info, key = store.find(session), paths_in_use().queue_key
-        question = open_question(store, info.id, key)
-        if question is None:
-            raise UsageError("Session {session} waits for no answer.", session=info.id)
+        info, question = _waiting(store, session)
         given = _given(answer, digest or "", question) if answer else _asked(call, info, question)
         if given is None:
             kept = _("Not answered; the question keeps waiting.")
             return Report(notes=[kept], status=EXIT_REFUSED)
         choice, text = given
-        store_answer(store, info.id, question.digest, choice, text, key)
-    goes_on = False
-    with suppress(MissingQueueError), _tasks(call) as queue:
-        goes_on = queue.resume(info.id)
+        store_answer(store, info.id, question.digest, choice, text, paths_in_use().queue_key)
     told = _("Answer saved. Continue: kogniterm run --park --resume {id}").format(id=info.id)
     return Report(
         {"session": info.id, "digest": question.digest, "answer": choice, "text": text},
-        [_("Answer saved. The task continues.") if goes_on else told],
+        [_("Answer saved. The task continues.") if _resume(call, [info.id]) else told],
     )
 
 
 def _answer_many(call: CallOptions, file: str) -> Report:
     """Store the answers in a file of JSON lines, each with session, digest, answer and text."""
-    from kogniterm.addons.fleet.task_queue import MissingQueueError
     from kogniterm.runtime.operations.stored_data import read_lines
-    from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
+    from kogniterm.runtime.unattended.stored_answers import store_answer
+    from kogniterm.settings.user_files import json_values
 
-    key, done = paths_in_use().queue_key, []
+    done: list[dict[str, str | None]] = []
+    saved: list[str] = []
     with open_sessions(call) as store:
         for line in filter(str.strip, read_lines(file)):
+            session = None
             try:
-                one = json.loads(line)
+                one = json_values(line[:80], line).data
                 session, words = str(one["session"]), [str(one["answer"]), str(one.get("text", ""))]
-                question = open_question(store, store.find(session).id, key)
-                if question is None:
-                    raise UsageError("Session {session} waits for no answer.", session=session)
+                info, question = _waiting(store, session)
                 choice, text = _given(words, str(one["digest"]), question)
-                store_answer(store, store.find(session).id, question.digest, choice, text, key)
-                done.append({"session": session, "answer": choice, "problem": None})
-            except (ValueError, KeyError, TypeError):
+                store_answer(
+                    store, info.id, question.digest, choice, text, paths_in_use().queue_key
+                )
+                saved.append(info.id)
+                done.append({"session": info.id, "answer": choice, "problem": None})
+            except KeyError:
                 wrong = _("not JSON with session, digest and answer")
                 done.append({"session": None, "answer": None, "problem": f"{line[:80]}: {wrong}"})
             except KognitermError as error:
                 problem = translate(error.text)
                 done.append({"session": session, "answer": None, "problem": problem})
-    saved = [str(one["session"]) for one in done if one["problem"] is None]
-    with suppress(MissingQueueError), _tasks(call) as queue:
-        for session in saved:
-            queue.resume(session)
-    lines = [str(one["problem"]) for one in done if one["problem"] is not None]
+    _resume(call, saved)
+    lines = [one["problem"] for one in done if one["problem"] is not None]
     lines.append(_("{count} answers saved.").format(count=len(saved)))
-    return Report(done, lines, status=0 if len(saved) == len(done) else EXIT_REFUSED)
+    return Report(done, lines, status=EXIT_DONE if len(saved) == len(done) else EXIT_REFUSED)
+
+
+def _waiting(store: SessionStore, session: str) -> tuple[SessionInfo, ParkedQuestion]:
+    """Return the session that is named, and its question. Raises `UsageError`."""
+    from kogniterm.runtime.unattended.stored_answers import open_question
+
+    info = store.find(session)
+    question = open_question(store, info.id, paths_in_use().queue_key)
+    if question is None:
+        raise UsageError("Session {session} waits for no answer.", session=info.id)
+    return info, question
+
+
+def _resume(call: CallOptions, answered: list[str]) -> bool:
+    """Queue the tasks of these sessions again; return whether there was one."""
+    from kogniterm.addons.fleet.task_queue import MissingQueueError
+
+    with suppress(MissingQueueError), _tasks(call) as queue:
+        return sum(map(queue.resume, answered)) > 0
+    return False
 
 
 def _key(_call: CallOptions, direction: str, file: str) -> Report:
