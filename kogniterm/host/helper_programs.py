@@ -11,15 +11,18 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
 
 MAX_OUTPUT = 64 * 1024 * 1024
 """Bytes that a program may print."""
+
+
+Starting = asyncio.Future[asyncio.subprocess.Process]
 
 
 class HelperEnd(NamedTuple):
@@ -81,14 +84,13 @@ async def await_helper(
 
     That is `TimeoutError` as for `run_helper`. It is ended where this is cancelled.
     """
-    process = await asyncio.create_subprocess_exec(
-        *argv,
+    process = await start_program(
+        argv,
         cwd=cwd,
         env=env,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
     )
     try:
         async with asyncio.timeout(seconds):
@@ -100,11 +102,41 @@ async def await_helper(
             status = await process.wait()
     finally:
         if process.returncode is None:
-            _end(process.pid)
-            await process.communicate()
+            await _end_group(process)
     if max(len(output), len(complaints)) > MAX_OUTPUT:
         raise TimeoutError(f"{argv[0]} printed too much")
     return HelperEnd(status, output, complaints)
+
+
+async def _end_started(starting: Starting) -> None:
+    with suppress(OSError):  # it was not started, and nobody waits for the reason
+        await _end_group(await starting)
+
+
+async def start_program(
+    argv: Sequence[str],
+    *,
+    abandon: Callable[[Starting], Awaitable[None]] = _end_started,
+    **options: Any,
+) -> asyncio.subprocess.Process:
+    """Start a program in a group of its own, with `options` of asyncio. Raises `OSError`.
+
+    Where this is cancelled, `abandon` waits for the start, and ends the program: asyncio would
+    kill its first process alone, and wait forever for pipes that were not connected by then.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*argv, start_new_session=True, **options)
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.shield(abandon(starting))
+        raise
+
+
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    _end(process.pid)
+    await process.communicate()
 
 
 async def _read(process: asyncio.subprocess.Process, pipe: asyncio.StreamReader | None) -> bytes:

@@ -24,6 +24,7 @@ from typing import BinaryIO, NamedTuple
 from pydantic import Field
 
 from kogniterm.errors import ToolError, why
+from kogniterm.host.helper_programs import start_program
 from kogniterm.host.processes import LOOK_SECONDS, waits_for_writer
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import LinkMetError, open_file, working_folder
@@ -369,8 +370,8 @@ async def _output(
 ) -> tuple[dict[str, Sequence[int]], bool, list[str]] | None:
     """Return the line numbers ripgrep found, run in `base`, by file, and what it could not read."""
     with open_folder(base) as descriptor:
-        process = await asyncio.create_subprocess_exec(
-            program, *words, cwd=working_folder(descriptor), env=host_environment(),
+        process = await start_program(
+            [program, *words], cwd=working_folder(descriptor), env=host_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

@@ -49,14 +49,19 @@ async def test_a_program_that_prints_too_much_is_ended() -> None:
         await await_helper(["/usr/bin/yes"], env=ENV, seconds=PATIENCE)
 
 
-async def test_a_cancelled_program_is_ended() -> None:
-    nap = f"sleep {os.getpid() + 5_000_000}"
-    task = asyncio.ensure_future(await_helper(shell(nap), env=ENV, seconds=None))
-    await asyncio.to_thread(until, lambda: bool(running(nap)))
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 50])
+async def test_a_cancelled_program_is_ended(steps: int) -> None:
+    """While asyncio connects its pipes (the first steps), and later."""
+    nap = f"sleep {os.getpid() + 5_000_000 + steps}"
+    code = shell(f"{nap} & {nap} & wait")
+    task = asyncio.ensure_future(await_helper(code, env=ENV, seconds=None))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    until(lambda: len(running(nap)) == 3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not running(nap)
+    until(lambda: not running(nap))
 
 
 def test_a_program_that_cannot_be_started_is_told() -> None:

@@ -189,7 +189,6 @@ STARTS_PROGRAMS = (
     "kogniterm.addons.warm",  # forks sessions from a server
     "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
     "kogniterm.ui.terminal.user_terminal",
-    "kogniterm.tools.search_files",  # ripgrep is read line by line, and ended early
     "kogniterm.models.local.runtime",  # the model's process is asked again and again
     "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
     "kogniterm.addons.fleet.task_run",  # a session of its own, which can outlive its worker

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process.program_guard import NOT_STARTED
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.host.helper_programs import HelperEnd, run_helper
+from kogniterm.host.helper_programs import HelperEnd, run_helper, start_program
 
 _GUARD = Path(__file__).resolve().with_name("program_guard.py")
 _ROOT = _GUARD.parents[3]
@@ -50,7 +50,7 @@ class ConfinedProgram:
     def __init__(self, process: asyncio.subprocess.Process, lifeline: int) -> None:
         self.process, self.lifeline = process, lifeline
         self._complaints = bytearray()
-        self._listening: asyncio.Task[None] | None = None
+        self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def start(
@@ -71,24 +71,27 @@ class ConfinedProgram:
         if sandbox is not None:
             environment |= sandbox.variables(temporary)
         guard, passed, lifeline = _guard(argv, sandbox, temporary)
-        starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                *guard,
+
+        async def abandon(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+            """End the program by its guard, which knows all that the program started."""
+            try:
+                program = cls(await starting, lifeline)
+            except (OSError, ValueError):
+                os.close(lifeline)
+            else:
+                await program._finish()
+
+        try:
+            process = await start_program(
+                guard,
+                abandon=abandon,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
                 cwd=cwd,
                 pass_fds=passed,
-                start_new_session=True,
             )
-        )
-        try:
-            process = await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # asyncio would kill the guard, and wait for what the program has started by then.
-            await asyncio.shield(cls._abandon(starting, lifeline))
-            raise
         except (OSError, ValueError) as error:
             os.close(lifeline)
             raise ExecutionError(
@@ -97,22 +100,7 @@ class ConfinedProgram:
         finally:
             for fd in passed:
                 os.close(fd)
-        program = cls(process, lifeline)
-        program._listening = asyncio.create_task(program._listen())
-        return program
-
-    @classmethod
-    async def _abandon(
-        cls, starting: asyncio.Future[asyncio.subprocess.Process], lifeline: int
-    ) -> None:
-        """End a program whose start was cancelled."""
-        try:
-            program = cls(await starting, lifeline)
-        except (OSError, ValueError):
-            os.close(lifeline)
-            return
-        program._listening = asyncio.create_task(program._listen())
-        await program._finish()
+        return cls(process, lifeline)
 
     @property
     def complaints(self) -> bytes:
@@ -163,8 +151,7 @@ class ConfinedProgram:
 
     async def _ended(self) -> None:
         await self.process.wait()
-        if self._listening is not None:
-            await self._listening
+        await self._listening
         # What was not read would keep its pipe open.
         self.process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 
