@@ -25,4 +25,4 @@ WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)
 CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",)
 """Functions that return findings for `kogniterm doctor`."""
 VECTORS = ("kogniterm.addons.vectors.vector_index:VectorIndex",)
-"""The index of facts by meaning (`memory.search.searcher.Vectors`), with `installed`."""
+"""The index of facts by meaning (`memory.searcher.Vectors`), with `installed`."""

@@ -14,14 +14,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.memory import fact_records, recall
-from kogniterm.memory.extraction import preference_statements, statements
+from kogniterm.memory import fact_records, recall, statements
+from kogniterm.memory.extraction import preference_statements
 from kogniterm.memory.extraction.extract import LONGEST_WAIT, Extraction, Extractor, Pause
-from kogniterm.memory.extraction.statements import Rejection
 from kogniterm.memory.fact_records import Fact, Message, Mode, Preference, Recall
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.recall import provenance
 from kogniterm.memory.short_term import Mention, SessionNotes
+from kogniterm.memory.statements import Rejection
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words

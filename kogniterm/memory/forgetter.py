@@ -15,14 +15,14 @@ from pathlib import Path
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import learnings
-from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import Fact, Lesson, Preference
 from kogniterm.memory.file_purge import Forgettable, Purged, TextMention, scan
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.search.word_index import remove_gone_lessons
+from kogniterm.memory.statements import frame
+from kogniterm.memory.word_index import remove_gone_lessons
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import Matcher, decode_bytes

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import islice
 
 from kogniterm.errors import UsageError
-from kogniterm.memory.extraction.statements import is_order
+from kogniterm.memory import word_index
 from kogniterm.memory.fact_records import LONGEST_TEXT, PLAN, Lesson, why_not_kept
 from kogniterm.memory.repository import FactRepository, Tombstones, make_words
-from kogniterm.memory.search import word_index
-from kogniterm.memory.search.word_index import StoredWords, WordIndex
 from kogniterm.memory.sensitive_topics import personal_kind
+from kogniterm.memory.statements import is_order
+from kogniterm.memory.word_index import StoredWords, WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import stems_of, tokens
 from kogniterm.text.shorten import gist

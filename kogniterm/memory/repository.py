@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
+from kogniterm.memory import word_index
 from kogniterm.memory.fact_records import Fact, MemoryAuditEntry, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
-from kogniterm.memory.search import word_index
 from kogniterm.storage.database import Row, in_pieces
 from kogniterm.text.language import raw_words, stems_of
 

@@ -36,7 +36,7 @@ from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.project.project_profile import ProjectRepository
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.search.searcher import Searcher, Vectors
+from kogniterm.memory.searcher import Searcher, Vectors
 from kogniterm.memory.short_term import SessionRepository
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock

@@ -55,6 +55,13 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
          "named_files"), ("",),
     ),
+    "cli": (("verbs",), ("",)),
+    "memory": (("contexts", "memory_transfer"), ("extraction",), ("recall",), ("user_memory",),
+               ("project",), ("",)),
+    "execution": (("hosts",), ("",), ("shell",), ("process",), ("command_output", "sandbox"),
+                  ("screen",)),
+    "models": (("model_lists", "model_registry", "reply_cache"),
+               ("local", "providers", "replay_model", "scripted_model", "text_tool_calls"), ("",)),
 }  # fmt: skip
 """The folders of a package, and modules beside them, from top to bottom; "" are all other modules
 beside them. Imports point down, and folders in one row do not know each other."""
@@ -270,8 +277,8 @@ def folder_layers(tree: Tree) -> list[str]:
             home = tree.home(item.target)
             if home is None or _part(home) != package:
                 continue
-            names = (one.split(".")[2:3] for one in (module.name, home))
-            own, other = (name[0] if name and name[0] in known else "" for name in names)
+            names = (one.split(".")[2:3] or ["package"] for one in (module.name, home))
+            own, other = (name if name in {*known, "package"} else "" for (name,) in names)
             if own != other and _row(rows, own) >= _row(rows, other):
                 found.append(f"{module.at(item.line)}: {own or package} may not import {other}")
     return found
@@ -705,6 +712,8 @@ def _layer(part: str) -> int:
 
 
 def _row(rows: tuple[tuple[str, ...], ...], name: str) -> int:
+    if name == "package":  # its face, above all that is in it
+        return -1
     return next(number for number, row in enumerate(rows) if name in row)
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import fact_records
+from kogniterm.memory import fact_records, searcher
 from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
-from kogniterm.memory.search import searcher
 from kogniterm.memory.update import Candidate, judge
 
 NOW = 1_700_000_000.0

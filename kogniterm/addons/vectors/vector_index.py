@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kogniterm.addons.vectors.minilm import MiniLM, load_numpy, vectors_installed
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.repository import FactRepository
-from kogniterm.memory.search.searcher import BATCH
+from kogniterm.memory.searcher import BATCH
 
 if TYPE_CHECKING:
     from kogniterm.addons.vectors.minilm import Matrix

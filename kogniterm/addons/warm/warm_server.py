@@ -149,7 +149,8 @@ def _load() -> str:
 
 def _prepare() -> None:
     """Do once what each session would do again: schemas of tools and patterns."""
-    from kogniterm.memory.extraction import preference_statements, statements
+    from kogniterm.memory import statements
+    from kogniterm.memory.extraction import preference_statements
     from kogniterm.memory.forgetter import forget_request
     from kogniterm.memory.sensitive_topics import personal_kind
     from kogniterm.text.redact import find_secrets

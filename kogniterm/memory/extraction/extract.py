@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UnusableValueError, UsageError
-from kogniterm.memory.extraction import statements
-from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
+from kogniterm.memory import statements
 from kogniterm.memory.fact_records import Fact, Message, Origin, StoredChange
 from kogniterm.memory.recall import cited_facts
 from kogniterm.memory.short_term import Mention, SessionNotes
+from kogniterm.memory.statements import Proposal, Rejection, Statement
 from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kogniterm.memory.extraction import statements
+from kogniterm.memory import statements
 from kogniterm.memory.preferences import KNOWN
 from kogniterm.text.language import fold_case
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kogniterm.errors import KognitermError
 from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
-from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
 from kogniterm.memory.preferences import value_text
 from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.short_term import Mention, named_in
+from kogniterm.memory.statements import hide
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs

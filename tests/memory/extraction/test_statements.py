@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.memory import Memory
-from kogniterm.memory.extraction import statements
+from kogniterm.memory import Memory, statements
 from kogniterm.memory.extraction.extract import Extractor
-from kogniterm.memory.extraction.statements import Proposal, Rejection
 from kogniterm.memory.fact_records import Message
+from kogniterm.memory.statements import Proposal, Rejection
 from kogniterm.memory.update import takes_the_place
 from tests.memory.conftest import DATA
 from tests.memory.extraction.test_extract import SayingModel, reply, stated, user

@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.memory import SET, read_set
-from kogniterm.memory import Memory, open_memory
+from kogniterm.memory import Memory, open_memory, word_index
 from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
 from kogniterm.memory.recall import recall
-from kogniterm.memory.search import word_index
-from kogniterm.memory.search.word_index import ADJACENT, StoredWords, WordEntry, WordIndex
+from kogniterm.memory.word_index import ADJACENT, StoredWords, WordEntry, WordIndex
 from kogniterm.text.language import stems_of
 from tests.memory.conftest import OpenMemory
 from tests.support.programs import needs

@@ -19,7 +19,7 @@ from typing import Protocol
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, Version, facts_by_id, make_words
-from kogniterm.memory.search.word_index import StoredWords, WordIndex
+from kogniterm.memory.word_index import StoredWords, WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
 from kogniterm.types import Phrase

@@ -1,1 +1,0 @@
-"""Search over facts by words and by vectors."""
