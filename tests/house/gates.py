@@ -174,7 +174,6 @@ READS_RECORDS = (
     "kogniterm.sessions.history",
     "kogniterm.sessions.fold",  # the state to go on from
     "kogniterm.sessions.recording",  # copies records, and compares those of two runs
-    "kogniterm.sessions.atif_export",
     "kogniterm.sessions.session_search",
     "kogniterm.sessions.chain_audit",
     "kogniterm.sessions.journal",
