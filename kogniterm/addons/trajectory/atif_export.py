@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
+from kogniterm.models.catalog import cost_of
 from kogniterm.sessions.history import (
     Moment,
     PastAction,
@@ -34,6 +35,7 @@ from kogniterm.sessions.recording import THINKING
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.session_transfer import redact_in
 from kogniterm.sessions.store import SessionStore
+from kogniterm.text.redact import redact
 from kogniterm.types import UNUSABLE, NodeUpdate, Plan, Usage
 from kogniterm.types.turn_values import NOTE, RECIPE_NODE
 
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 VERSION = "ATIF-v1.8"
 AGENT = "kogniterm"
 Json = dict[str, Any]
-Redact = Callable[[str], str]
-PriceOf = Callable[[str, Usage], float | None]
-"""Returns what calls of a model cost in US dollars; None where the price is not known."""
 
 _KEPT = frozenset({
     "schema_version", "session_id", "trajectory_id", "tool_call_id", "source_call_id", "timestamp",
@@ -60,14 +59,12 @@ _NOTES = (
 )
 
 
-def trajectory(
-    store: SessionStore, reference: str, *, redact: Redact, price: PriceOf
-) -> Iterator[str]:
+def trajectory(store: SessionStore, reference: str) -> Iterator[str]:
     """Yield the text of the document. Raises `UsageError` for a session without a step."""
     info = store.find(reference)
     history = SessionHistory()
     history.read_stored(stored_records(store.database, info.id))
-    export = _Export(info.id, history, redact, price)
+    export = _Export(info.id, history)
     if not export.root.steps:
         raise UsageError(
             "Session {session} has no turn yet, so there is nothing to export as ATIF.",
@@ -143,12 +140,8 @@ class _Trajectory:
 class _Export:
     """Goes through a history and grows the trajectories of the agent and its sub-agents."""
 
-    def __init__(
-        self, session_id: str, history: SessionHistory, redact: Redact, price: PriceOf
-    ) -> None:
+    def __init__(self, session_id: str, history: SessionHistory) -> None:
         self.root = _Trajectory(session_id)
-        self._redact = redact
-        self._price = price
         self._agents: dict[str, _Trajectory] = {}
         self._ended: list[_Trajectory] = []
         self._turns: list[Json] = []
@@ -191,7 +184,7 @@ class _Export:
                 extra = {"kind": "compaction", "messages_kept": done.kept}
                 if done.usage.calls or done.usage.reused:
                     step = self.root.add("agent", done.summary, time, extra=extra)
-                    self.root.charge(step, done.usage, self._price(self.root.model, done.usage))
+                    self.root.charge(step, done.usage, cost_of(self.root.model, done.usage))
                 else:
                     said = "Earlier messages were shortened to fit the model's context window."
                     self.root.add("system", said, time, extra=extra)
@@ -209,7 +202,7 @@ class _Export:
                     model_name=model if model != self.root.model else None,
                     extra={"kind": "calls_outside_the_conversation", "turn": note.data.get("turn")},
                 )  # fmt: skip
-                self.root.charge(step, note.usage, self._price(model, note.usage))
+                self.root.charge(step, note.usage, cost_of(model, note.usage))
 
     def _input(self, turn: PastTurn, message: BaseMessage) -> None:
         extra: Json = {"turn": turn.number, "from": turn.input.source}
@@ -255,7 +248,7 @@ class _Export:
         self, ours: _Trajectory, update: NodeUpdate, message: BaseMessage, time: float
     ) -> Json:
         """Add a step for what a model answered, or KogniTerm in its place."""
-        calls = list(_calls(message, self._redact))
+        calls = list(_calls(message))
         extra: Json = {"node": update.node}
         if problem := message.response_metadata.get(UNUSABLE):
             extra["unusable"] = problem
@@ -306,7 +299,7 @@ class _Export:
         if target is None or target.get("llm_call_count") == 0:
             extra = {"kind": "model_call_without_reply"}
             target = ours.add("agent", "", time, extra=extra)
-        ours.charge(target, usage, self._price(model or self.root.model, usage))
+        ours.charge(target, usage, cost_of(model or self.root.model, usage))
 
     def _with_plan(self, plan: Plan, time: float) -> None:
         step = self.root.last_agent_step
@@ -469,7 +462,7 @@ def _totals(steps: list[Json], costs: Iterable[float | None]) -> Json:
     return {**totals, "total_steps": len(steps)}
 
 
-def _calls(message: BaseMessage, redact: Redact) -> Iterator[Json]:
+def _calls(message: BaseMessage) -> Iterator[Json]:
     """Yield the tool calls of a reply, those with unusable arguments too."""
     for call in getattr(message, "tool_calls", ()):
         yield {
