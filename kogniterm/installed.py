@@ -33,9 +33,9 @@ def parts(kind: str) -> Iterator[Any]:
     yield from map(_load, rows(kind))
 
 
-def of_verb(name: str) -> Iterator[Any]:
-    """Load the actions that add-ons bring for a verb of the core."""
-    return (_load(reference) for verb, reference in rows("ACTIONS") if verb == name)
+def named(kind: str, name: str) -> Iterator[Any]:
+    """Load what the rows of a kind bring for a name, such as that of a verb of the core."""
+    return (_load(reference) for own, reference in rows(kind) if own == name)
 
 
 def _load(reference: str) -> Any:

@@ -18,6 +18,8 @@ VERBS = (
 """Commands: the group of the help that lists it, its name, module and help."""
 ACTIONS = (("mcp", "kogniterm.addons.mcp_serve.serve_action:SERVE"),)
 """Further actions of verbs of the core."""
+EXPORTS = (("atif", "kogniterm.addons.trajectory.atif_export:trajectory"),)
+"""Further forms of an exported session, and the functions that write them."""
 AROUND_CALL = ("kogniterm.addons.warm.warm_client:around_call",)
 """Functions of the command line and of what runs it here; each returns the exit status."""
 WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)

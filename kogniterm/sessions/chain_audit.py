@@ -261,11 +261,7 @@ def trail(database: Database, session_id: str) -> list[ActionTrail]:
     Damaged records are left out, but their columns still tell that a command started or ended.
     """
     history = SessionHistory()
-    for stored in stored_records(database, session_id):
-        try:
-            history.read([stored.record()])
-        except StorageCorruptError:
-            history.lose(stored.seq, stored.kind, stored.request_id)
+    history.read_stored(stored_records(database, session_id))
     turns = history.all_turns
     return [_entry(turn, action) for turn in turns for action in turn.actions.values()]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.fold import Note, fold, usage_of_note
 from kogniterm.sessions.records import (
     Compacted,
@@ -43,20 +44,30 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from kogniterm.sessions.journal.codec import StoredRecord
     from kogniterm.sessions.journal.journal import Journal
     from kogniterm.types import UserInput
 
 
 class PastCompaction(NamedTuple):
-    """A compaction of the history, which kept `plan`."""
+    """A compaction of the history to `kept` messages, which kept `plan`.
+
+    `summary` is the model's text and `usage` its cost, if it was asked.
+    """
 
     plan: Plan | None
+    kept: int
+    summary: str
+    usage: Usage
 
 
 class PastRewind(NamedTuple):
-    """The return of the conversation to before a turn."""
+    """The return of the conversation to before a turn, which began with the record `to_seq`."""
 
     turn: int
+    to_seq: int
 
 
 class PastDamage(NamedTuple):
@@ -76,11 +87,15 @@ class PastEnd(NamedTuple):
 
 
 class PastNote(NamedTuple):
-    """A note, with the value that it sets if its kind has one."""
+    """A note, with the value that it sets if its kind has one.
+
+    `usage` are the model calls that it counts.
+    """
 
     seq: int
     kind: str
     data: Mapping[str, Any]
+    usage: Usage
 
     @property
     def value(self) -> Any:
@@ -104,6 +119,7 @@ class PastAction:
 
     A command of the user's own has no request. What was edited or asked again has more than one
     judgement. `asked` is when the user could first answer. Times are in seconds since the epoch.
+    `decisions` are with the numbers of their records.
     """
 
     id: str
@@ -114,7 +130,7 @@ class PastAction:
     env_hash: str = ""
     asked: float = 0.0
     judgements: list[PastJudgement] = field(default_factory=list)
-    decision: Decision | None = None
+    decisions: list[tuple[int, Decision]] = field(default_factory=list)
     decided: float | None = None
     intent: Intent | None = None
     started: float | None = None
@@ -132,6 +148,10 @@ class PastAction:
     def command(self) -> str:
         """The command that was started, as it is recorded, or an empty string."""
         return self.intent.command if self.intent is not None else ""
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.decisions[-1][1] if self.decisions else None
 
     @property
     def report(self) -> RiskReport | None:
@@ -157,31 +177,48 @@ class PastAction:
         return "unknown" if self.intent is not None or self.damaged else ""
 
 
-Part: TypeAlias = "NodeUpdate | PastAction | PastCompaction | PastRewind | PastDamage | PastEnd"
+class PastOutcome(NamedTuple):
+    """The end of an action."""
+
+    action: PastAction
+
+
+Part: TypeAlias = (
+    "SessionOpened | NodeUpdate | PastAction | PastOutcome | PastCompaction | PastRewind "
+    "| PastDamage | PastNote | PastEnd"
+)
+
+
+class Moment(NamedTuple):
+    """A part of a turn with the number and time of its record, and the session's model then."""
+
+    seq: int
+    time: float
+    model: str
+    part: Part
 
 
 @dataclass(slots=True)
 class PastTurn:
     """An input with all that followed until the next one.
 
-    `parts` are in the order in which they began; an action that is only proposed is none of them
-    yet. `content` is what the model got as the input. `ended` are the actions with an outcome, in
-    its order. `model` is the session's at the beginning, `models` are the calls by the model's
-    name. `last` is the time of the last record, and `away` the seconds before another process
-    `resumed` the turn. With `rewound` the conversation went back to before it.
+    `moments` are in order; an action has one where it began and one where it ended, but none while
+    it is only proposed. `message` is the input as the model got it. `ended` are the actions with an
+    outcome, in its order. `model` is the session's at the beginning, `models` are the calls by the
+    model's name. `last` is the time of the last record, and `away` the seconds before another
+    process `resumed` the turn. With `rewound` the conversation went back to before it.
     """
 
     number: int = 0
     seq: int = 0
     time: float = 0.0
     input: UserInput = field(default_factory=lambda: UserInput(""))
-    content: str | list[Any] = ""
+    message: BaseMessage | None = None
     model: str = ""
     actions: dict[str, PastAction] = field(default_factory=dict)
-    parts: list[Part] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
     ended: list[PastAction] = field(default_factory=list)
     plans: list[tuple[int, Plan]] = field(default_factory=list)
-    notes: list[PastNote] = field(default_factory=list)
     models: dict[str, Usage] = field(default_factory=dict)
     end: PastEnd | None = None
     last: float = 0.0
@@ -192,7 +229,11 @@ class PastTurn:
     @property
     def nodes(self) -> list[NodeUpdate]:
         """The updates of nodes, in order."""
-        return [part for part in self.parts if isinstance(part, NodeUpdate)]
+        return [one.part for one in self.moments if isinstance(one.part, NodeUpdate)]
+
+    @property
+    def notes(self) -> list[PastNote]:
+        return [one.part for one in self.moments if isinstance(one.part, PastNote)]
 
     @property
     def seconds(self) -> float:
@@ -208,7 +249,8 @@ class PastTurn:
 class SessionHistory:
     """The turns of a session, read from its records or from some of them.
 
-    What happened before the first input is in a turn with the number 0, `before`.
+    What happened before the first input is in a turn with the number 0, `before`. `model` is the
+    session's.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -216,7 +258,7 @@ class SessionHistory:
         self.turns: list[PastTurn] = []
         self.opened: list[SessionOpened] = []
         self.seq = 0
-        self._model = ""
+        self.model = ""
         self._actions: dict[str, PastAction] = {}
         self.read(records)
 
@@ -250,57 +292,65 @@ class SessionHistory:
             self._read(record)
             self.seq, self.open_turn.last = record.seq, record.time
 
-    def lose(self, seq: int, kind: str, request_id: str | None) -> None:
-        """Take a record into account of which only the stored kind and request are readable."""
-        self.open_turn.parts.append(PastDamage(seq))
-        known = self._actions.get(request_id or "")
-        if known is not None and kind in ("intent", "outcome"):
-            known.damaged = True
+    def read_stored(self, rows: Iterable[StoredRecord]) -> None:
+        """Read stored records; of damaged ones only the columns count."""
+        for row in rows:
+            try:
+                self.read([row.record()])
+            except StorageCorruptError:
+                damage = Moment(row.seq, row.time, self.model, PastDamage(row.seq))
+                self.open_turn.moments.append(damage)
+                known = self._actions.get(row.request_id or "")
+                if known is not None and row.kind in ("intent", "outcome"):
+                    known.damaged = True
 
     def _read(self, record: Record) -> None:
         turn, seq, time = self.open_turn, record.seq, record.time
+        part: Part
         match record.body:
-            case SessionOpened() as opened:
-                self.opened.append(opened)
-                self._model = opened.model or self._model
+            case SessionOpened() as part:
+                self.opened.append(part)
+                self.model = part.model or self.model
                 if turn.number and turn.end is None:
                     turn.resumed = True
                     turn.away += time - turn.last
             case InputReceived(turn=number, input=given, message=message):
-                self.turns.append(PastTurn(number, seq, time, given, message.content, self._model))
-            case NodeRan(update=update):
-                turn.parts.append(update)
-                turn.count(update.model or self._model, update.usage)
-                if update.plan is not None:
-                    turn.plans.append((seq, update.plan))
-                for request in update.pending:
+                self.turns.append(PastTurn(number, seq, time, given, message, self.model))
+                return
+            case NodeRan(update=part):
+                turn.count(part.model or self.model, part.usage)
+                if part.plan is not None:
+                    turn.plans.append((seq, part.plan))
+                for request in part.pending:
                     self._action(request.id, record).request = request
-            case Compacted(plan=plan, usage=usage):
-                turn.parts.append(PastCompaction(plan))
-                turn.count(self._model, usage)
+            case Compacted(plan=plan, usage=usage) as done:
+                part = PastCompaction(plan, len(done.messages), done.summary or "", usage)
+                turn.count(self.model, usage)
             case Rewound(turn=number, to_seq=back):
-                turn.parts.append(PastRewind(number))
+                part = PastRewind(number, back)
                 for one in self.turns:
                     one.rewound = one.rewound or one.seq >= back
             case TurnEnded(stop=stop, exit_code=code, answer=answer):
-                turn.end = PastEnd(seq, time, stop, code, answer)
-                turn.parts.append(turn.end)
+                turn.end = part = PastEnd(seq, time, stop, code, answer)
             case Noted() as noted:
-                note = PastNote(seq, noted.kind, noted.data)
-                turn.notes.append(note)
-                if note.kind == Note.MODEL:
-                    self._model = str(note.value or "")
+                part = PastNote(seq, noted.kind, noted.data, usage_of_note(noted))
+                if part.kind == Note.MODEL:
+                    self.model = str(part.value or "")
                 # What is learned from a turn afterwards counts as part of it.
-                counted = [one for one in self.all_turns if one.number == note.data.get("turn")]
-                model = str(note.data.get("model") or self._model)
-                (counted or [turn])[-1].count(model, usage_of_note(noted))
+                counted = [one for one in self.all_turns if one.number == part.data.get("turn")]
+                model = str(part.data.get("model") or self.model)
+                (counted or [turn])[-1].count(model, part.usage)
             case Requested() | Judged() | Decided() | Intent() | Outcome() as body:
                 key = body.request.id if isinstance(body, Requested) else body.request_id
                 action = self._action(key, record)
                 if not action.begun:
                     action.begun = True
-                    turn.parts.append(action)
+                    turn.moments.append(Moment(seq, time, self.model, action))
                 self._read_action(turn, action, record)
+                return
+            case _:
+                return
+        turn.moments.append(Moment(seq, time, self.model, part))
 
     def _action(self, key: str, record: Record) -> PastAction:
         """Return the action of a request, a new one at its first record."""
@@ -318,7 +368,8 @@ class SessionHistory:
                 action.judgements.append(judgement)
                 action.asked = record.time
             case Decided(decision=decision):
-                action.decision, action.decided = decision, record.time
+                action.decisions.append((record.seq, decision))
+                action.decided = record.time
             case Intent(cwd=cwd, env_hash=env) as intent:
                 action.intent, action.started, action.damaged = intent, record.time, False
                 action.cwd, action.env_hash = cwd, env
@@ -326,7 +377,9 @@ class SessionHistory:
                 action.outcome, action.ended, action.damaged = outcome, record.time, False
                 action.ended_seq = record.seq
                 turn.ended.append(action)
-                turn.count(self._model, outcome.usage)
+                end = PastOutcome(action)
+                turn.moments.append(Moment(record.seq, record.time, self.model, end))
+                turn.count(self.model, outcome.usage)
                 if outcome.plan is not None:
                     turn.plans.append((record.seq, outcome.plan))
 
@@ -335,7 +388,8 @@ def notes(records: Iterable[Record], *kinds: str) -> Iterator[PastNote]:
     """Yield the notes of some kinds, in order."""
     for record in records:
         if isinstance(record.body, Noted) and record.body.kind in kinds:
-            yield PastNote(record.seq, record.body.kind, record.body.data)
+            body = record.body
+            yield PastNote(record.seq, body.kind, body.data, usage_of_note(body))
 
 
 def before_turns(records: Iterable[Record]) -> Iterator[Record]:

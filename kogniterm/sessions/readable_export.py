@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.history import (
     Part,
     PastAction,
@@ -74,19 +73,15 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
     history = SessionHistory()
-    for stored in stored_records(store.database, info.id):
-        try:
-            history.read([stored.record()])
-        except StorageCorruptError:
-            history.lose(stored.seq, stored.kind, stored.request_id)
+    history.read_stored(stored_records(store.database, info.id))
     plan: Plan | None = None
     for turn in history.all_turns:
-        if turn is not history.before:
+        if turn.message is not None:
             title = say(Phrase("Turn {number}", {"number": turn.number}))
             yield f"## {title}\n\n{_quoted(turn.input.typed)}\n\n"
             yield _fenced(turn.input.data) if turn.input.data else ""
-            yield from _images(turn.content, say)
-        for part in turn.parts:
+            yield from _images(turn.message.content, say)
+        for part in (moment.part for moment in turn.moments):
             yield from _part(part, say)
             changed = part.plan if isinstance(part, NodeUpdate) else None
             if isinstance(part, PastAction) and part.outcome is not None:

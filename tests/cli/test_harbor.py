@@ -18,12 +18,10 @@ from typing import Any
 
 import pytest
 
-from kogniterm.models.catalog import cost_of
-from kogniterm.sessions.atif_export import trajectory
+from kogniterm.addons.trajectory.atif_export import trajectory
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from kogniterm.text.redact import redact
 from tests.support.conversation import eventful_session
 from tests.support.programs import needs, require_sandbox
 from tests.support.registry_packages import HARBOR, python_programs
@@ -277,7 +275,7 @@ def test_harbor_accepts_the_trajectories(job: Job, tmp_path: Path) -> None:
     journal = store.create(folder="/home/ana/project", model="openai:gpt-4o")
     eventful_session(journal)
     journal.close()
-    parts = trajectory(store, journal.state.session_id, redact=redact, price=cost_of)
+    parts = trajectory(store, journal.state.session_id)
     (tmp_path / "eventful.json").write_text("".join(parts))
     store.close()
     files = [str(tmp_path / "eventful.json")]

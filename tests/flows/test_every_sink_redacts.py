@@ -14,12 +14,11 @@ from typing import Any, get_args
 import pytest
 
 from kogniterm.addons.acp.session_updates import FrontWords, SessionUpdates
+from kogniterm.addons.trajectory.atif_export import trajectory
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink
 from kogniterm.logs import RedactingFormatter
-from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.operations.stored_data import report_parts
 from kogniterm.runtime.telemetry.telemetry_session import TEXTS, with_texts
-from kogniterm.sessions.atif_export import trajectory
 from kogniterm.sessions.records import RecordBody
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
@@ -167,7 +166,7 @@ def test_what_is_sent_to_others_of_a_session_is_redacted(tmp_path: Path, form: s
     made = (
         report_parts(store, session_id, redact=redact, about={"a": TEXT}, attachments=attached)
         if form == "report"
-        else trajectory(store, session_id, redact=redact, price=cost_of)
+        else trajectory(store, session_id)
     )
     text = "".join(made)
     database.close()

@@ -43,7 +43,8 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "vectors", "warm"), ("",)),
+    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "trajectory", "vectors", "warm"),
+               ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -181,7 +182,6 @@ READS_RECORDS = (
     "kogniterm.sessions.history",
     "kogniterm.sessions.fold",  # the state to go on from
     "kogniterm.sessions.recording",  # copies records, and compares those of two runs
-    "kogniterm.sessions.atif_export",
     "kogniterm.sessions.session_search",
     "kogniterm.sessions.chain_audit",
     "kogniterm.sessions.journal",

@@ -226,7 +226,7 @@ def test_markdown_shows_each_output_behind_its_command(store: SessionStore) -> N
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("form", ["markdown", "jsonl", "atif"])
+@pytest.mark.parametrize("form", ["markdown", "jsonl"])
 def test_no_export_holds_a_control_sequence(store: SessionStore, form: Any) -> None:
     hostile = "a\x1b]0;t\x07b\x9b2J\u202e"
     journal = store.create(folder="/home/ana", model="scripted:a")

@@ -196,7 +196,7 @@ complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -s h -l help -d 'Sh
 complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
-complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l format -x -a 'jsonl markdown atif' -d 'jsonl (can be imported), markdown (for reading) or atif (for Harbor) (default: jsonl)'
+complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l format -x -a 'jsonl markdown atif' -d 'jsonl can be imported, markdown is for reading (default: jsonl)'
 complete -c kogniterm -n '__kogniterm_at "/sessions/export"' -l to -r -F -d 'Write to FILE instead of standard output'
 complete -c kogniterm -n '__kogniterm_at "/sessions/report"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
 complete -c kogniterm -n '__kogniterm_at "/sessions/report"' -s h -l help -d 'Show this help'

@@ -18,6 +18,7 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.errors import EXIT_NOT_DONE, UsageError
+from kogniterm.installed import rows
 from kogniterm.runtime.operations.action import Action, Argument, Report, local_time, whole
 from kogniterm.runtime.operations.action import limit as limit_option
 from kogniterm.storage.folders import expand_path
@@ -25,7 +26,6 @@ from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.operations.stored_data import ExportFormat
     from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
@@ -124,7 +124,7 @@ def _fork(store: SessionStore, call: CallOptions, session: str, turn: int | None
 
 
 def _export(
-    store: SessionStore, _call: CallOptions, session: str, form: ExportFormat, to: str | None
+    store: SessionStore, _call: CallOptions, session: str, form: str, to: str | None
 ) -> Report:
     from kogniterm.runtime.operations.stored_data import export_parts
 
@@ -180,12 +180,12 @@ ACTIONS = (
         ("kogniterm sessions fork last --turn 3",)),
     Action("export", "Write a session to a file", _export, (
         SESSION_NAME,
-        Argument("--format", "jsonl (can be imported), markdown (for reading) or atif (for Harbor)",
-                 "FORMAT", "form", choices=("jsonl", "markdown", "atif"), default="jsonl"),
+        Argument("--format", "jsonl can be imported, markdown is for reading", field="form",
+                 choices=("jsonl", "markdown", *(form for form, _module in rows("EXPORTS"))),
+                 default="jsonl"),
         TO_FILE),
         ("kogniterm sessions export last --to session.jsonl",
-         "kogniterm sessions export last --format markdown",
-         "kogniterm sessions export last --format atif --to trajectory.json")),
+         "kogniterm sessions export last --format markdown")),
     Action("report", "Write a bug report: one file, with secrets replaced", _report, (
         SESSION_NAME, TO_FILE), ("kogniterm sessions report last --to report.jsonl",)),
     Action("import", "Import an exported session", _import, (

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError
+from kogniterm.installed import named
 from kogniterm.settings.user_files import read_text
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
@@ -26,26 +27,21 @@ if TYPE_CHECKING:
     from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
-ExportFormat = Literal["jsonl", "markdown", "atif"]
-
 
 def export_parts(
-    store: SessionStore, reference: str, form: ExportFormat, translate: Callable[[Phrase], str]
+    store: SessionStore, reference: str, form: str, translate: Callable[[Phrase], str]
 ) -> Iterable[str]:
-    """Yield the text of an export.
+    """Yield the text of an export in one of the forms.
 
-    Markdown is for reading, JSON Lines can be imported again, and ATIF is for programs that compare
-    agents. Raises `UsageError` for what cannot be exported.
+    Markdown is for reading, and JSON Lines can be imported again. Raises `UsageError` for what
+    cannot be exported.
     """
     from kogniterm.sessions.readable_export import markdown
     from kogniterm.sessions.session_transfer import export_lines
 
-    if form == "atif":
-        from kogniterm.models.catalog import cost_of
-        from kogniterm.sessions.atif_export import trajectory
-        from kogniterm.text.redact import redact
-
-        return trajectory(store, reference, redact=redact, price=cost_of)
+    for export in named("EXPORTS", form):
+        written: Iterable[str] = export(store, reference)
+        return written
     if form == "markdown":
         return map(clean, markdown(store, reference, translate))
     return (f"{line}\n" for line in export_lines(store, reference))

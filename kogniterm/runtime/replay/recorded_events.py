@@ -121,16 +121,16 @@ class _Reader:
         plan_before, self._refused_by = self._plan, []
         yield turn.input
         yield events.TurnStarted(self._session, turn.number, self._model, self._folder)
-        for part in turn.parts:
-            match part:
-                case NodeUpdate():
-                    yield from self._node(part)
-                case PastAction():
-                    yield from self._action(part)
+        for moment in turn.moments:
+            match moment.part:
+                case NodeUpdate() as update:
+                    yield from self._node(update)
+                case PastAction() as action:
+                    yield from self._action(action)
                 case PastCompaction(plan=plan):
                     self._plan = plan
-                case PastEnd():
-                    yield events.TurnEnded(self._answer(turn, part, plan_before))
+                case PastEnd() as end:
+                    yield events.TurnEnded(self._answer(turn, end, plan_before))
 
     def _answer(self, turn: PastTurn, ended: PastEnd, plan_before: Plan | None) -> Answer:
         """Return the answer as the screen got it."""

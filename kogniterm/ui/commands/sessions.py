@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.stored_data import (
-    ExportFormat,
     export_parts,
     report_parts,
     write_for_user,
@@ -83,7 +82,7 @@ def export(repl: Repl, argument: str) -> None:
     if not name:
         raise UsageError("Specify the file to write: /export FILE.")
     session = repl.session
-    form: ExportFormat = "markdown" if kind == "md" else "jsonl"
+    form = "markdown" if kind == "md" else "jsonl"
     parts = export_parts(session.archive.store, session.id, form, translate)
     path = expand_path(session.executor.cwd, name)
     write_for_user(session.archive.paths, path, parts, "export", new=True)

@@ -13,7 +13,7 @@ from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
 from kogniterm.cli.verb_helpers import agreed, agrees, paths_in_use, text_of, visible
 from kogniterm.errors import UsageError
-from kogniterm.installed import of_verb
+from kogniterm.installed import named
 from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -322,5 +322,5 @@ ACTIONS = (
            ("kogniterm mcp login linear",)),
     Action("logout", "Delete the sign-in to an MCP server", _logout, (_SERVER, JSON),
            ("kogniterm mcp logout linear",)),
-    *of_verb("mcp"),
+    *named("ACTIONS", "mcp"),
 )  # fmt: skip

@@ -10,33 +10,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.errors import StorageCorruptError, UsageError
-from kogniterm.sessions.fold import Note, usage_of_note
-from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.codec import StoredRecord, stored_records
-from kogniterm.sessions.recording import THINKING
-from kogniterm.sessions.records import (
-    Compacted,
-    Decided,
-    InputReceived,
-    Intent,
-    Judged,
-    NodeRan,
-    Noted,
-    Outcome,
-    Record,
-    Requested,
-    Rewound,
-    SessionOpened,
-    TurnEnded,
+from kogniterm.errors import UsageError
+from kogniterm.models.catalog import cost_of
+from kogniterm.sessions.history import (
+    Moment,
+    PastAction,
+    PastCompaction,
+    PastDamage,
+    PastEnd,
+    PastNote,
+    PastOutcome,
+    PastRewind,
+    PastTurn,
+    SessionHistory,
 )
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.sessions.recording import THINKING
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.session_transfer import redact_in
 from kogniterm.sessions.store import SessionStore
+from kogniterm.text.redact import redact
 from kogniterm.types import UNUSABLE, NodeUpdate, Plan, Usage
 from kogniterm.types.turn_values import NOTE, RECIPE_NODE
 
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
 VERSION = "ATIF-v1.8"
 AGENT = "kogniterm"
 Json = dict[str, Any]
-Redact = Callable[[str], str]
-PriceOf = Callable[[str, Usage], float | None]
-"""Returns what calls of a model cost in US dollars; None where the price is not known."""
 
 _KEPT = frozenset({
     "schema_version", "session_id", "trajectory_id", "tool_call_id", "source_call_id", "timestamp",
@@ -63,14 +59,12 @@ _NOTES = (
 )
 
 
-def trajectory(
-    store: SessionStore, reference: str, *, redact: Redact, price: PriceOf
-) -> Iterator[str]:
+def trajectory(store: SessionStore, reference: str) -> Iterator[str]:
     """Yield the text of the document. Raises `UsageError` for a session without a step."""
     info = store.find(reference)
-    export = _Export(info.id, redact, price)
-    for stored in stored_records(store.database, info.id):
-        export.take(stored)
+    history = SessionHistory()
+    history.read_stored(stored_records(store.database, info.id))
+    export = _Export(info.id, history)
     if not export.root.steps:
         raise UsageError(
             "Session {session} has no turn yet, so there is nothing to export as ATIF.",
@@ -144,75 +138,80 @@ class _Trajectory:
 
 
 class _Export:
-    """Reads records in order and grows the trajectories of the agent and its sub-agents."""
+    """Goes through a history and grows the trajectories of the agent and its sub-agents."""
 
-    def __init__(self, session_id: str, redact: Redact, price: PriceOf) -> None:
+    def __init__(self, session_id: str, history: SessionHistory) -> None:
         self.root = _Trajectory(session_id)
-        self._redact = redact
-        self._price = price
-        self._version = ""
         self._agents: dict[str, _Trajectory] = {}
         self._ended: list[_Trajectory] = []
-        self._requests: dict[str, Json] = {}
-        self._decisions: Counter[str] = Counter()
         self._turns: list[Json] = []
         self._plan: Plan | None = None
-        self._parent: Json = {}
         self._first: dict[int, int] = {}
-        self._copied_to = 0
+        self._history = history
+        versions = [one.version for one in history.opened if one.version]
+        self._version = versions[-1] if versions else "unknown"
+        fork = next((one for one in reversed(history.opened) if one.parent is not None), None)
+        self._parent: Json = {}
+        copied_to = 0
+        if fork is not None:
+            self._parent = {"parent_session": fork.parent, "parent_record": fork.parent_seq}
+            copied_to = fork.parent_seq or 0
+        for turn in history.all_turns:
+            if turn.message is not None:
+                self._input(turn, turn.message)
+                self._mark_copied(self._first[turn.seq], turn.seq <= copied_to)
+            for moment in turn.moments:
+                before = len(self.root.steps)
+                self._model_changed(moment.model)
+                self._take(turn, moment)
+                self._mark_copied(before, moment.seq <= copied_to)
+        self._model_changed(history.model)
 
-    def take(self, stored: StoredRecord) -> None:
-        """Read one record; a damaged one is named in a step."""
-        before = len(self.root.steps)
-        try:
-            self._take(stored.record())
-        except StorageCorruptError:
-            said = f"Record {stored.seq} of the journal is damaged and was left out."
-            self.root.add("system", said, stored.time, extra={"kind": "damaged_record"})
-        self._first[stored.seq] = before
-        if stored.seq <= self._copied_to:
-            for step in self.root.steps[before:]:
-                step["is_copied_context"] = True
+    def _mark_copied(self, first: int, copied: bool) -> None:
+        for step in self.root.steps[first:] if copied else ():
+            step["is_copied_context"] = True
 
-    def _take(self, record: Record) -> None:
-        time = record.time
-        match record.body:
-            case SessionOpened() as body:
-                self._version = body.version or self._version
-                self._model_changed(body.model)
-                if body.parent is not None:
-                    self._parent = {"parent_session": body.parent, "parent_record": body.parent_seq}
-                    self._copied_to = body.parent_seq or 0
-            case InputReceived() as body:
-                self._input(body, time)
-            case NodeRan(update=update):
+    def _take(self, turn: PastTurn, moment: Moment) -> None:
+        time = moment.time
+        match moment.part:
+            case NodeUpdate() as update:
                 self._node(update, time)
-            case Requested() | Judged() | Decided() | Intent() as body:
-                self._request(body)
-            case Outcome() as body:
-                self._outcome(body, time)
-            case Compacted() as body:
-                extra = {"kind": "compaction", "messages_kept": len(body.messages)}
-                if body.usage.calls or body.usage.reused:
-                    step = self.root.add("agent", body.summary or "", time, extra=extra)
-                    self.root.charge(step, body.usage, self._price(self.root.model, body.usage))
+            case PastAction() as action:
+                self._action(action)
+            case PastOutcome(action=action):
+                self._outcome(action, time)
+            case PastCompaction() as done:
+                extra = {"kind": "compaction", "messages_kept": done.kept}
+                if done.usage.calls or done.usage.reused:
+                    step = self.root.add("agent", done.summary, time, extra=extra)
+                    self.root.charge(step, done.usage, cost_of(self.root.model, done.usage))
                 else:
                     said = "Earlier messages were shortened to fit the model's context window."
                     self.root.add("system", said, time, extra=extra)
-            case Rewound() as body:
-                self._rewound(body, time)
-            case TurnEnded() as body:
-                self._turn_ended(body, time)
-            case Noted() as body:
-                self._noted(body, time)
+            case PastRewind() as rewind:
+                self._rewound(rewind, time)
+            case PastDamage(seq=seq):
+                said = f"Record {seq} of the journal is damaged and was left out."
+                self.root.add("system", said, time, extra={"kind": "damaged_record"})
+            case PastEnd() as end:
+                self._turn_ended(turn.number, end)
+            case PastNote() as note if note.usage != Usage():
+                model = str(note.data.get("model") or self.root.model)
+                step = self.root.add(
+                    "agent", "", time,
+                    model_name=model if model != self.root.model else None,
+                    extra={"kind": "calls_outside_the_conversation", "turn": note.data.get("turn")},
+                )  # fmt: skip
+                self.root.charge(step, note.usage, cost_of(model, note.usage))
 
-    def _input(self, body: InputReceived, time: float) -> None:
-        extra: Json = {"turn": body.turn, "from": body.input.source}
-        said = _text(body.message)
-        if body.input.typed != said:
-            extra["typed"] = body.input.typed
-        self._turns.append({"turn": body.turn})
-        self.root.add("user", said, time, extra=extra)
+    def _input(self, turn: PastTurn, message: BaseMessage) -> None:
+        extra: Json = {"turn": turn.number, "from": turn.input.source}
+        said = _text(message)
+        if turn.input.typed != said:
+            extra["typed"] = turn.input.typed
+        self._turns.append({"turn": turn.number})
+        self._first[turn.seq] = len(self.root.steps)
+        self.root.add("user", said, turn.time, extra=extra)
 
     def _node(self, update: NodeUpdate, time: float) -> None:
         ours = self._of(update.agent)
@@ -249,7 +248,7 @@ class _Export:
         self, ours: _Trajectory, update: NodeUpdate, message: BaseMessage, time: float
     ) -> Json:
         """Add a step for what a model answered, or KogniTerm in its place."""
-        calls = list(_calls(message, self._redact))
+        calls = list(_calls(message))
         extra: Json = {"node": update.node}
         if problem := message.response_metadata.get(UNUSABLE):
             extra["unusable"] = problem
@@ -300,7 +299,7 @@ class _Export:
         if target is None or target.get("llm_call_count") == 0:
             extra = {"kind": "model_call_without_reply"}
             target = ours.add("agent", "", time, extra=extra)
-        ours.charge(target, usage, self._price(model or self.root.model, usage))
+        ours.charge(target, usage, cost_of(model or self.root.model, usage))
 
     def _with_plan(self, plan: Plan, time: float) -> None:
         step = self.root.last_agent_step
@@ -308,40 +307,30 @@ class _Export:
             step = self.root.add("agent", "", time, llm_call_count=0)
         step.setdefault("extra", {})["plan"] = codec.to_plain(plan)
 
-    def _request(self, body: Requested | Judged | Decided | Intent) -> None:
-        """Add what became of a request to the call that made it."""
-        if isinstance(body, Requested):
-            request = body.request
-            known = self._requests.setdefault(request.id, {})
-            known |= {"request_id": request.id, "command": request.command, "cwd": body.cwd}
-            call = self._of(request.agent).call(request.call_id)
-            requests = call.setdefault("extra", {}).setdefault("requests", [])
-            if known not in requests:
-                requests.append(known)
+    def _action(self, action: PastAction) -> None:
+        """Add a request, and what became of it, to the call that made it."""
+        request, intent, judged = action.request, action.intent, action.judgements
+        if request is None or not action.env_hash:  # the user's own command, or only proposed
             return
-        known = self._requests.setdefault(body.request_id, {})
-        match body:
-            case Judged(report=report, verdict=verdict):
-                known["label"] = report.label
-                known["verdict"] = {
-                    "kind": verdict.kind, "reasons": [str(reason) for reason in verdict.reasons],
-                }  # fmt: skip
-            case Decided(decision=decision):
-                self._decisions[f"{decision.kind} by {decision.by}"] += 1
-                told = {"kind": decision.kind, "by": decision.by, "reason": decision.reason}
-                if decision.kind == "edit":
-                    told["command"] = decision.command
-                known["decision"] = {name: value for name, value in told.items() if value}
-            case Intent():
-                # Replaced by the outcome; without one it is not known how the run ended.
-                known["status"] = "unknown"
-
-    def _outcome(self, body: Outcome, time: float) -> None:
-        ours = self._of(body.agent)
-        known = self._requests.setdefault(body.request_id, {})
-        known["status"] = body.status
-        if body.result is not None:
-            result = body.result
+        # The command may run in another folder than the one in which it was requested.
+        cwd = judged[-1].cwd if judged and intent is not None else action.cwd
+        known: Json = {"request_id": request.id, "command": request.command, "cwd": cwd}
+        if judged:
+            verdict = judged[-1].verdict
+            known["label"] = judged[-1].report.label
+            known["verdict"] = {
+                "kind": verdict.kind, "reasons": [str(reason) for reason in verdict.reasons],
+            }  # fmt: skip
+        if (decision := action.decision) is not None:
+            told = {"kind": decision.kind, "by": decision.by, "reason": decision.reason}
+            if decision.kind == "edit":
+                told["command"] = decision.command
+            known["decision"] = {name: value for name, value in told.items() if value}
+        if action.outcome is not None:
+            known["status"] = action.outcome.status
+        elif intent is not None:
+            known["status"] = "unknown"
+        if (result := action.result) is not None:
             known |= {
                 "ended": result.ended,
                 "exit_code": result.exit_code,
@@ -349,50 +338,44 @@ class _Export:
                 "output_bytes": result.output_bytes,
                 "omitted_bytes": result.omitted_bytes,
             }
-        for message in body.told:
-            self._observed(ours, message)
-        if body.usage != Usage():
-            self._charge(ours, body.usage, time, None)
-        if body.plan is not None and body.plan != self._plan:
-            self._plan = body.plan
-            self._with_plan(body.plan, time)
+        call = self._of(request.agent).call(request.call_id)
+        call.setdefault("extra", {}).setdefault("requests", []).append(known)
 
-    def _rewound(self, body: Rewound, time: float) -> None:
-        for step in self.root.steps[self._first.get(body.to_seq, len(self.root.steps)) :]:
+    def _outcome(self, action: PastAction, time: float) -> None:
+        outcome = action.outcome
+        assert outcome is not None
+        ours = self._of(outcome.agent)
+        for message in outcome.told:
+            self._observed(ours, message)
+        if outcome.usage != Usage():
+            self._charge(ours, outcome.usage, time, None)
+        if outcome.plan is not None and outcome.plan != self._plan:
+            self._plan = outcome.plan
+            self._with_plan(outcome.plan, time)
+
+    def _rewound(self, rewind: PastRewind, time: float) -> None:
+        for step in self.root.steps[self._first.get(rewind.to_seq, len(self.root.steps)) :]:
             step.setdefault("extra", {})["rewound"] = True
         self._close(self.root)
         self._ended += self._agents.values()
         self._agents.clear()
-        said = f"The conversation went back to before turn {body.turn}."
-        self.root.add("system", said, time, extra={"kind": "rewind", "turn": body.turn})
+        said = f"The conversation went back to before turn {rewind.turn}."
+        self.root.add("system", said, time, extra={"kind": "rewind", "turn": rewind.turn})
 
-    def _turn_ended(self, body: TurnEnded, time: float) -> None:
-        ended = {"turn": body.turn, "stop": body.stop, "exit_code": body.exit_code}
-        self._turns = [one for one in self._turns if one["turn"] != body.turn] + [ended]
+    def _turn_ended(self, turn: int, end: PastEnd) -> None:
+        ended = {"turn": turn, "stop": end.stop, "exit_code": end.exit_code}
+        self._turns = [one for one in self._turns if one["turn"] != turn] + [ended]
         # A sub-agent that the user called has no call that its answer could refer to.
         for key in [key for key in self._agents if key not in self.root.open]:
             reference = self._ended_agent(key)
             step = self.root.last_agent_step
             if step is None or step.get("llm_call_count") != 0:
-                step = self.root.add("agent", "", time, llm_call_count=0)
+                step = self.root.add("agent", "", end.time, llm_call_count=0)
             results = step.setdefault("observation", {"results": []})["results"]
             results.append({"subagent_trajectory_ref": reference})
-        if body.stop != "done":
-            said = body.answer or f"The turn ended: {body.stop}."
-            self.root.add("system", said, time, extra={"kind": "turn_ended", **ended})
-
-    def _noted(self, body: Noted, time: float) -> None:
-        if body.kind == Note.MODEL:
-            self._model_changed(str(body.data.get(Note.MODEL, "")))
-        usage = usage_of_note(body)
-        if usage != Usage():
-            model = str(body.data.get("model") or self.root.model)
-            step = self.root.add(
-                "agent", "", time,
-                model_name=model if model != self.root.model else None,
-                extra={"kind": "calls_outside_the_conversation", "turn": body.data.get("turn")},
-            )  # fmt: skip
-            self.root.charge(step, usage, self._price(model, usage))
+        if end.stop != "done":
+            said = end.answer or f"The turn ended: {end.stop}."
+            self.root.add("system", said, end.time, extra={"kind": "turn_ended", **ended})
 
     def _model_changed(self, model: str) -> None:
         """Keep the model of the steps so far on them: the document names the last one."""
@@ -408,9 +391,12 @@ class _Export:
         """Return the whole document."""
         self._close(self.root)
         embedded = [self._embedded(agent) for agent in [*self._ended, *self._agents.values()]]
+        actions = [one for turn in self._history.all_turns for one in turn.actions.values()]
+        decisions = sorted((pair for one in actions for pair in one.decisions), key=itemgetter(0))
+        counted = Counter(f"{decision.kind} by {decision.by}" for _seq, decision in decisions)
         extra: Json = {
             "title": title, "folder": folder, "turns": self._turns,
-            "decisions": dict(self._decisions), **self._parent,
+            "decisions": dict(counted), **self._parent,
         }  # fmt: skip
         agents = (*self._ended, *self._agents.values())
         costs = [*self.root.costs, *(cost for one in agents for cost in one.costs)]
@@ -436,7 +422,7 @@ class _Export:
         return document
 
     def _agent(self, ours: _Trajectory) -> Json:
-        agent: Json = {"name": AGENT, "version": self._version or "unknown"}
+        agent: Json = {"name": AGENT, "version": self._version}
         if ours.model:
             agent["model_name"] = ours.model
         if ours.name:
@@ -476,7 +462,7 @@ def _totals(steps: list[Json], costs: Iterable[float | None]) -> Json:
     return {**totals, "total_steps": len(steps)}
 
 
-def _calls(message: BaseMessage, redact: Redact) -> Iterator[Json]:
+def _calls(message: BaseMessage) -> Iterator[Json]:
     """Yield the tool calls of a reply, those with unusable arguments too."""
     for call in getattr(message, "tool_calls", ()):
         yield {

@@ -6,27 +6,30 @@ tests/cli/test_harbor.py has Harbor's own validator read the same session.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from kogniterm.addons.trajectory.atif_export import trajectory
 from kogniterm.errors import UsageError
 from kogniterm.models.catalog import cost_of
-from kogniterm.sessions.atif_export import trajectory
+from kogniterm.runtime.operations.stored_data import export_parts
 from kogniterm.sessions.records import SessionOpened
 from kogniterm.sessions.session_transfer import fork
 from kogniterm.sessions.store import SessionStore
-from kogniterm.text.redact import redact
-from tests.sessions.on_file import in_file  # noqa: F401 (fixture)
+from tests.sessions.conftest import database, open_database, store
+from tests.sessions.on_file import in_file
 from tests.support.conversation import SECRET, command_turn, eventful_session, write
 
+__all__ = ["database", "in_file", "open_database", "store"]
 Json = dict[str, Any]
 MODEL = "openai:gpt-4o"
 
 
 def exported(store: SessionStore, session: str) -> Json:
-    found: Json = json.loads("".join(trajectory(store, session, redact=redact, price=cost_of)))
+    found: Json = json.loads("".join(trajectory(store, session)))
     return found
 
 
@@ -156,6 +159,16 @@ def test_no_secret_leaves(store: SessionStore, session: str) -> None:
     text = json.dumps(exported(store, session))
     assert SECRET not in text
     assert "I list them with" in text
+
+
+def test_no_control_sequence_leaves(store: SessionStore) -> None:
+    hostile = "a\x1b]0;t\x07b\x9b2J\u202e"
+    journal = store.create(folder="/home/ana", model=MODEL)
+    write(journal, command_turn(1, hostile, f"echo {hostile}", hostile, hostile))
+    journal.close()
+    text = "".join(export_parts(store, journal.state.session_id, "atif", str))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "u0007b" in text
 
 
 def test_a_fork_marks_what_it_copied(store: SessionStore, session: str) -> None:

@@ -1,0 +1,1 @@
+"""Sessions as trajectories, for programs that compare agents."""
