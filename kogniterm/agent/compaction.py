@@ -18,6 +18,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -144,7 +145,7 @@ def split_history(
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     cut = len(messages)
     used = 0
-    for start, end in zip(reversed(starts), reversed([*starts[1:], len(messages)]), strict=True):
+    for end, start in pairwise([len(messages), *reversed(starts)]):
         used += estimate_tokens(messages[start:end])
         if used > budget and cut < len(messages):
             break

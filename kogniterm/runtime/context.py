@@ -217,10 +217,8 @@ class ContextService:
         )  # fmt: skip
         io.sink(events.Notice(told, "warning"))
 
-    async def compact_now(
-        self, *, asked: bool = False, sink: EventSink | None = None
-    ) -> tuple[int, int]:
-        """Compact the history, needed or not; return about how many tokens it had and has.
+    async def compact_now(self, *, asked: bool = False, sink: EventSink | None = None) -> Phrase:
+        """Compact the history, needed or not; return what to say about how many tokens it had.
 
         Raises `UsageError` where a hook does not want it.
         """
@@ -229,7 +227,10 @@ class ContextService:
             raise UsageError("The history is not compacted: {why}", why=reason)
         before = self.journal.history_tokens
         await self._compact(asked=asked)
-        return before, self.journal.history_tokens
+        values: dict[str, object] = {"before": before, "after": self.journal.history_tokens}
+        if self.journal.history_tokens < before:
+            return Phrase("History compacted from about {before} to {after} tokens.", values)
+        return Phrase("Compacting freed no space; the history has about {after} tokens.", values)
 
     async def _compact(self, tell: Tell | None = None, *, asked: bool) -> None:
         """Compact the history; `tell` gets the model call of the summary."""

@@ -501,6 +501,15 @@ async def test_only_the_users_file_lets_a_hook_out(make_flow: MakeFlow) -> None:
     assert outside.exists()
 
 
+async def test_a_hook_that_the_sandbox_stops_names_it(make_flow: MakeFlow, tmp_path: Path) -> None:
+    """The most common public hook, which appends each command to a log in the home folder."""
+    log = tmp_path / "bash-command-log.txt"
+    own(flow := make_flow(script("true")), {"PreToolUse": [hook(f"cat >> {log}", "Bash")]})
+    reason = str((await flow.run()).reason)
+    assert f"{log}: Read-only file system" in reason
+    assert 'the sandbox probably stopped it; "sandbox": false in its file' in reason
+
+
 async def test_hooks_do_not_get_secrets_of_settings(make_flow: MakeFlow) -> None:
     flow = make_flow(script("true"))
     flow.environ |= {"OPENAI_API_KEY": "sk-verysecret", "COPY": "x-sk-verysecret", "MINE": "yes"}

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
+from kogniterm.addons.acp.config_options import MODE, MODE_IDS, MODEL, use_option
 from kogniterm.addons.acp.editor_questions import EditorQuestions
+from kogniterm.addons.acp.editor_servers import ask_trust
 from kogniterm.addons.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
 from kogniterm.runtime.inputs.called_input import server_prompts
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of
 from kogniterm.runtime.operations.action import Report, Shown, usage
+from kogniterm.runtime.operations.hook_actions import list_hooks
+from kogniterm.runtime.operations.mcp.mcp_actions import list_servers
 from kogniterm.runtime.operations.permission_actions import (
     ACTIONS,
     Permissions,
@@ -49,16 +53,43 @@ class EditorCommand(NamedTuple):
 
 async def _compact(room: CommandRoom, argument: str) -> None:
     del argument
-    before, after = await room.session.context.compact_now(asked=True, sink=room.updates)
-    room.updates.tell(
-        room.say(
-            Phrase(
-                "History compacted from about {before} to {after} tokens.",
-                {"before": before, "after": after},
-            )
-        )
-    )
+    told = await room.session.context.compact_now(asked=True, sink=room.updates)
+    room.updates.tell(room.say(told))
     room.updates.usage()
+
+
+async def _mode(room: CommandRoom, argument: str) -> None:
+    if argument:
+        use_option(room.session, MODE, argument)
+    words, mode = room.say(Phrase("Approval mode")), MODE_IDS[room.session.modes.approval]
+    room.updates.tell(f"{words}: {mode}")
+
+
+async def _model(room: CommandRoom, argument: str) -> None:
+    if argument:
+        use_option(room.session, MODEL, argument)
+    room.updates.tell(f"{room.say(Phrase('Model'))}: {room.session.model.name}")
+
+
+async def _mcp(room: CommandRoom, argument: str) -> None:
+    servers, (word, _space, name) = room.session.extensions.servers, argument.partition(" ")
+    if word == "trust" and name.strip():
+        server = servers.find(name.strip())
+        await ask_trust(room.session, server, room.questions, room.say, room.updates.tell)
+    elif word:
+        raise UsageError("/mcp takes: trust NAME.")
+    else:
+        _tell(room, list_servers(servers, room.session.archive.paths.extensions.mcp_servers))
+
+
+async def _hooks(room: CommandRoom, argument: str) -> None:
+    service, (word, _space, name) = room.session.extensions.hook_service, argument.partition(" ")
+    if word == "off" and name.strip():
+        service.switch_off(name.strip())
+    elif word:
+        raise UsageError("/hooks takes: off EVENT, or off all.")
+    file = room.session.archive.paths.extensions.hooks
+    _tell(room, list_hooks(service.own + service.project, file, service.off))
 
 
 async def _undo(room: CommandRoom, argument: str) -> None:
@@ -139,6 +170,12 @@ OWN: Mapping[str, EditorCommand] = {
     "undo": EditorCommand(Phrase("restore the files changed by the last action"), _undo),
     "permissions": EditorCommand(
         Phrase("list or revoke permissions"), _permissions, usage(ACTIONS)
+    ),
+    "mode": EditorCommand(Phrase("show or change the approval mode"), _mode, "[MODE]"),
+    "model": EditorCommand(Phrase("show or change the model"), _model, "[MODEL]"),
+    "mcp": EditorCommand(Phrase("list the MCP servers, or trust one"), _mcp, "[trust NAME]"),
+    "hooks": EditorCommand(
+        Phrase("list the hooks, or switch yours off for this session"), _hooks, "[off EVENT]"
     ),
     "trust": EditorCommand(
         Phrase("show what this folder provides; trust it or revoke trust"), _trust, "[revoke]"

@@ -241,8 +241,9 @@ class EditorQuestions(SessionApprover):
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Ask a question of the model, or one of KogniTerm; implements `turn_ports.Ask`."""
         asked = asked_text(question, answers, self._say)
-        # KogniTerm's own have fixed answers; a single one is that a field stays empty.
+        # KogniTerm's own have fixed answers; other words, or a single one, are those of a field.
         own = not isinstance(question, str) and len(answers) > 1
+        own = own and all(isinstance(one, Phrase) for one in answers)
         if self._forms and not own:
             async with self._lock:
                 fields = {"answer": _field(self._say(Phrase("Your answer")))}

@@ -22,6 +22,7 @@ from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.extensions.servers.mcp_servers import Server
     from kogniterm.runtime.session import LiveSession
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,20 @@ async def offer_trust(
     tell: Callable[[str], None],
 ) -> None:
     """Ask about each of these servers that the user has not trusted as it is now."""
+    for name in names:
+        server = session.extensions.servers.servers.get(name)
+        if server is not None and server.config.origin == ORIGIN and not server.usable:
+            await ask_trust(session, server, questions, say, tell)
+
+
+async def ask_trust(
+    session: LiveSession,
+    server: Server,
+    questions: EditorQuestions,
+    say: Say,
+    tell: Callable[[str], None],
+) -> None:
+    """Ask whether a server is to be trusted as it is now."""
 
     async def agree(title: Phrase, lines: Sequence[Shown], _yes: Phrase) -> bool:
         return await questions.agree(say(title), said(lines), Phrase("Allow"))
@@ -70,17 +85,13 @@ async def offer_trust(
     def said(lines: Iterable[Shown]) -> str:
         return "\n".join(one if isinstance(one, str) else say(one) for one in lines)
 
-    servers = session.extensions.servers
-    for name in names:
-        server = servers.servers.get(name)
-        if server is None or server.config.origin != ORIGIN or server.usable:
-            continue
-        try:
-            report = await trust_server(servers, server, agree)
-        except UsageError as error:
-            tell(say(Phrase("MCP server {name}: {why}", {"name": name, "why": error})))
-            continue
-        if report is not None:
-            told = server_catalogue(servers, session.journal, session.model)
-            session.context.instruct(servers=told)
-            tell(said(report.lines))
+    servers, name = session.extensions.servers, server.config.name
+    try:
+        report = await trust_server(servers, server, agree)
+    except UsageError as error:
+        tell(say(Phrase("MCP server {name}: {why}", {"name": name, "why": error})))
+        return
+    if report is not None:
+        told = server_catalogue(servers, session.journal, session.model)
+        session.context.instruct(servers=told)
+        tell(said(report.lines))

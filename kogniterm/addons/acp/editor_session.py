@@ -128,7 +128,7 @@ class EditorSession:
             await asyncio.wait({self._turn})
         if self.running:
             raise UsageError("A turn is running in this session; cancel it first.")
-        mode = self.live.modes.approval
+        before = self.live.modes.approval, self.live.model.name
         self._turn = asyncio.create_task(self._work(blocks))
         # A client that is gone cancels this call, not the turn: closing the session ends that.
         await asyncio.wait({self._turn})
@@ -139,7 +139,7 @@ class EditorSession:
         finally:
             self.updates.title()
             self.send_commands()
-            if self.live.modes.approval != mode:  # a plan was started
+            if (self.live.modes.approval, self.live.model.name) != before:
                 self.send_options()
             await self.outbox.flush()
         if answer.stop == "model_failed" and answer.reason is not None:

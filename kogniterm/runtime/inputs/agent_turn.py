@@ -47,7 +47,7 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
     agent = session.context.agents.named.get(name)
     if user_input is not None:
         if agent is None:
-            raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
+            raise _no_agent(session, name)
         why = agent.off or session.extensions.tools.refusal(DELEGATE.name)
         if why is not None:
             raise UsageError("The sub-agent {name} cannot be used: {why}", name=name, why=why)
@@ -61,6 +61,11 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
     return await run_turn(session.services, user_input, io, partial(_work, session, name, agent))
 
 
+def _no_agent(session: LiveSession, name: str) -> UsageError:
+    names = ", ".join(session.context.agents.named) or "–"
+    return UsageError("There is no sub-agent {name}; use one of: {names}.", name=name, names=names)
+
+
 async def _work(
     session: LiveSession,
     name: str,
@@ -72,7 +77,7 @@ async def _work(
     """Let the sub-agent work until it has ended, and return its answer."""
     journal = services.journal
     if agent is None:
-        raise UsageError("There is no sub-agent {name}; /agents lists them.", name=name)
+        raise _no_agent(session, name)
     call = _AgentCall(session, agent, io, count, f"agent-{journal.state.turn}")
     result = await call.run()
     text = journal.redact(result.text)

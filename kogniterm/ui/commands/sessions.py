@@ -106,14 +106,8 @@ async def compact(repl: Repl, argument: str) -> None:
     """Run /compact."""
     if repl.session.state.open_turn:
         raise UsageError("A turn is in progress; use /compact when it has ended.")
-    before, after = await repl.session.context.compact_now(asked=True, sink=repl.display.screen)
-    values: dict[str, object] = {"before": before, "after": after}
-    if after >= before:
-        repl.display.say(
-            Phrase("Compacting freed no space; the history has about {after} tokens.", values)
-        )
-        return
-    repl.display.say(Phrase("History compacted from about {before} to {after} tokens.", values))
+    context = repl.session.context
+    repl.display.say(await context.compact_now(asked=True, sink=repl.display.screen))
 
 
 def bug(repl: Repl, argument: str) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.flows.conftest import make_flow
 from tests.support.acp_editor import Editor
+
+__all__ = ["MakeEditor", "make_editor", "make_flow"]
 
 MakeEditor = Callable[..., Editor]
 

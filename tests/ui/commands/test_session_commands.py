@@ -104,6 +104,11 @@ async def test_compacting_makes_the_history_smaller(make_flow: MakeFlow) -> None
     assert sum(map(len, flow.shown)) < before
 
 
+async def test_compacting_an_empty_session_says_that_it_freed_nothing(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Hello.}]")
+    assert "freed no space" in await Commanded(flow.open()).type("/compact")
+
+
 # --- permissions, budget and cost --------------------------------------------------------------
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from kogniterm.approval import sandbox_failure
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram, ProgramResult
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -112,9 +113,22 @@ async def run_hook(
     except ExecutionError as error:
         return HookAnswer(hook, now() - begun, failure=error.text)
     ended = await program.communicate(data + b"\n", limit=MAX_OUTPUT, seconds=hook.timeout)
-    return answer_of(hook, ended, now() - begun, redact)
+    answer = answer_of(hook, ended, now() - begun, redact)
+    complaint = ended.complaints.decode("utf-8", "replace")
+    if (
+        answer.failure is None
+        or not hook.sandboxed
+        or not sandbox_failure(complaint, answer.exit_code)
+    ):
+        return answer
+    stopped = _STOPPED_OWN if hook.own else _STOPPED
+    return replace(answer, failure=Phrase(stopped.template, {"failure": answer.failure}))
 
 
+_STOPPED = Phrase("{failure} (the sandbox probably stopped it)")
+_STOPPED_OWN = Phrase(
+    '{failure} (the sandbox probably stopped it; "sandbox": false in its file lets it run outside)'
+)
 _NO_SANDBOX = Phrase("no sandbox works on this machine, and a project's hook never runs without")
 _NO_SANDBOX_OWN = Phrase('no sandbox works on this machine; "sandbox": false lets it run without')
 
