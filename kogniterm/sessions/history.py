@@ -341,12 +341,7 @@ class SessionHistory:
                 model = str(part.data.get("model") or self.model)
                 (counted or [turn])[-1].count(model, part.usage)
             case Requested() | Judged() | Decided() | Intent() | Outcome() as body:
-                key = body.request.id if isinstance(body, Requested) else body.request_id
-                action = self._action(key, record)
-                if not action.begun:
-                    action.begun = True
-                    turn.moments.append(Moment(seq, time, self.model, action))
-                self._read_action(turn, action, record)
+                self._read_action(body, record)
                 return
             case _:
                 return
@@ -359,8 +354,17 @@ class SessionHistory:
             self.open_turn.actions[key] = self._actions[key]
         return self._actions[key]
 
-    def _read_action(self, turn: PastTurn, action: PastAction, record: Record) -> None:
-        match record.body:
+    def _read_action(
+        self, body: Requested | Judged | Decided | Intent | Outcome, record: Record
+    ) -> None:
+        turn = self.open_turn
+        action = self._action(
+            body.request.id if isinstance(body, Requested) else body.request_id, record
+        )
+        if not action.begun:
+            action.begun = True
+            turn.moments.append(Moment(record.seq, record.time, self.model, action))
+        match body:
             case Requested(request=request, cwd=cwd, env_hash=env):
                 action.request, action.cwd, action.env_hash = request, cwd, env
             case Judged(report=report, verdict=verdict):
