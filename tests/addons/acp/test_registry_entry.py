@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kogniterm import __version__
 from kogniterm.cli import options
+from tests.support.typist import typing_here
 
 ENTRY = Path(__file__).parents[3] / "packaging" / "acp" / "agent.json"
 
@@ -20,5 +24,14 @@ def test_the_entry_starts_this_version_of_the_command() -> None:
     }  # fmt: skip
     assert re.fullmatch(r"[a-z][a-z0-9-]*", entry["id"])
     assert entry["version"] == __version__
-    assert entry["distribution"] == {"uvx": {"package": "kogniterm", "args": ["acp"]}}
+    assert entry["distribution"] == {"uvx": {"package": "kogniterm[acp]", "args": ["acp"]}}
     assert options.find(entry["distribution"]["uvx"]["args"][0]) is not None
+
+
+def test_without_its_package_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "acp", None)
+    with typing_here(tmp_path, monkeypatch) as user:
+        assert user.type("acp") == 2
+        assert "needs the package agent-client-protocol" in user.flat
