@@ -19,7 +19,7 @@ from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.lines import LineQuestions
-from kogniterm.ui.questions.question import ask_what_to_do
+from kogniterm.ui.questions.question import ask_fixed
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.screen_preferences import from_quick
 from kogniterm.ui.screen.surface import LineSurface, LiveSurface
@@ -32,9 +32,9 @@ from kogniterm.ui.terminal.user_terminal import (
 )
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
-    from kogniterm.sessions.records import Intent
+    from kogniterm.runtime.turn_ports import Question
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
     from kogniterm.ui.set_up import SetUpScreen
 
@@ -96,9 +96,9 @@ class UserScreen:
         follow_preferences(session, self._display)
         return AskingApprover(self._questions, session, self._display)
 
-    async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
+    async def recover(self, question: RecoveryQuestion) -> RecoveryChoice:
         """Ask what becomes of a command whose outcome is unknown; no answer leaves it be."""
-        return await ask_what_to_do(self._questions, intent, output)
+        return await ask_fixed(self._questions, question)
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Ask what the model wants to know."""

@@ -16,9 +16,10 @@ from langchain_core.messages import HumanMessage
 from kogniterm import approval, prompts
 from kogniterm.agent import messages
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
+from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
@@ -80,7 +81,7 @@ async def recover(
         if io.recover is None:
             count.unknown.append(intent.command)
         else:
-            choice = await io.recover(intent, partial)
+            choice = await io.recover(RecoveryQuestion(intent, partial))
         settle_unknown(journal, intent, partial, choice)
         if choice == "again":
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)

@@ -33,6 +33,7 @@ from kogniterm.errors import (
     StorageLostError,
 )
 from kogniterm.runtime.budgets import NOTHING, TurnCount, limit_text
+from kogniterm.runtime.fixed_questions import LimitQuestion
 from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
@@ -264,7 +265,7 @@ async def _goes_on(
         return False
     journal.record(limit_note(reached), durable=True)
     with count.waiting():
-        choice = await io.at_limit(reached)
+        choice = await io.at_limit(LimitQuestion(reached))
     journal.record(limit_note(reached, choice), durable=True)
     io.sink(events.LimitDecided(reached, choice, "person"))
     if choice == "more":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
@@ -17,16 +17,15 @@ from kogniterm.errors import ModelError, ToolError
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price
+from kogniterm.runtime.fixed_questions import LimitQuestion, RecoveryChoice, RecoveryQuestion
 from kogniterm.runtime.user_secrets import AskSecret
 from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.records import Intent
 from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
     CommandResult,
     Decision,
     LimitChoice,
-    LimitReached,
     ModelAsked,
     ModelEvent,
     ModelFailed,
@@ -70,14 +69,10 @@ Ask = Callable[[Question, Sequence[str | Phrase]], Awaitable[str | None]]
 """Show a question with suggested answers. Returns the chosen one (in English where it is a
 `Phrase`), the user's own words, or None for no answer."""
 
-RecoveryChoice = Literal["check", "again", "skip"]
-"""The choices for a command whose outcome is unknown."""
+Recover = Callable[[RecoveryQuestion], Awaitable[RecoveryChoice]]
+"""Ask the user about a command whose outcome is unknown."""
 
-Recover = Callable[[Intent, str], Awaitable[RecoveryChoice]]
-"""Ask the user about a command whose outcome is unknown, given its partial output."""
-
-
-AtLimit = Callable[[LimitReached], Awaitable[LimitChoice]]
+AtLimit = Callable[[LimitQuestion], Awaitable[LimitChoice]]
 """Ask the user whether the turn goes on at a limit that is used up."""
 
 

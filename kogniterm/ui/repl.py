@@ -37,8 +37,7 @@ from kogniterm.ui.questions.question import (
     ChoiceQuestion,
     Option,
     Value,
-    ask_at_limit,
-    ask_what_to_do,
+    ask_fixed,
 )
 from kogniterm.ui.quiet_moments import QuietMoments
 from kogniterm.ui.slash_commands import Command, Registry, custom_commands
@@ -366,9 +365,9 @@ class Repl:
             approver=approver,
             sink=screen,
             terminal=terminal,
-            recover=partial(ask_what_to_do, self.front.questions),
+            recover=partial(ask_fixed, self.front.questions),
             ask=partial(ask_user, self.front.questions),
-            at_limit=partial(ask_at_limit, self.front.questions),
+            at_limit=partial(ask_fixed, self.front.questions),
             at_prompt=True,
             ask_secret=partial(ask_secret, self.front.lent, self.front.terminal_files),
         )

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.runtime.inputs.custom_commands import custom_commands_of, typed_command
 from kogniterm.runtime.operations.trust_actions import trust
 from kogniterm.runtime.trust.project_places import walk
-from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.records import Intent, Judged
 from kogniterm.types import Phrase, UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
@@ -149,8 +149,8 @@ async def test_an_unknown_outcome_gives_it_up_unless_the_user_wants_it_again(
     assert killed.wait() == -signal.SIGKILL, killed.said
     session = flow.open("last")
 
-    async def recover(intent: Intent, partial: str) -> RecoveryChoice:
-        assert "ran" in intent.command
+    async def recover(question: RecoveryQuestion) -> RecoveryChoice:
+        assert "ran" in question.intent.command
         return choice
 
     answer = await session.run(None, approver=flow.user, sink=flow.tell, recover=recover)  # type: ignore[arg-type]  # a user is there

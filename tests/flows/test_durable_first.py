@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kogniterm.agent.recipe_schema import read_recipe
+from kogniterm.runtime.fixed_questions import LimitQuestion
 from kogniterm.runtime.operations.recipe_progress import begun_note
 from kogniterm.sessions.records import (
     Decided,
@@ -20,7 +21,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.storage import drivers
-from kogniterm.types import LimitChoice, LimitReached, events
+from kogniterm.types import LimitChoice, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.test_recipes import cook
 
@@ -176,7 +177,7 @@ async def test_the_question_at_a_limit_and_its_answer_are_on_disk(
         kept = [body.data for body in disk.bodies() if isinstance(body, Noted)]
         return [data.get("choice") for data in kept if "limit" in data]
 
-    async def at_limit(reached: LimitReached) -> LimitChoice:
+    async def at_limit(question: LimitQuestion) -> LimitChoice:
         notes.append(limits())
         return choice
 

@@ -10,6 +10,7 @@ import pytest
 
 from kogniterm.protocols import SystemClock
 from kogniterm.runtime.budgets import Budget, Limits, TurnCount
+from kogniterm.runtime.fixed_questions import LimitQuestion
 from kogniterm.types import LimitChoice, LimitReached, events
 from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import Flow, MakeFlow
@@ -25,8 +26,8 @@ class AtTheLimit:
     choices: list[LimitChoice] = field(default_factory=list)
     asked: list[LimitReached] = field(default_factory=list)
 
-    async def __call__(self, reached: LimitReached) -> LimitChoice:
-        self.asked.append(reached)
+    async def __call__(self, question: LimitQuestion) -> LimitChoice:
+        self.asked.append(question.reached)
         return self.choices.pop(0) if self.choices else "end"
 
 
@@ -114,7 +115,7 @@ class Waiting:
 
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, reached: LimitReached) -> LimitChoice:
+    async def __call__(self, question: LimitQuestion) -> LimitChoice:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("nobody answers")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.turn_ports import RecoveryChoice
-from kogniterm.sessions.records import Intent, NodeRan
+from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
+from kogniterm.sessions.records import NodeRan
 from kogniterm.types.turn_values import RECIPE_NODE
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start
@@ -119,8 +119,8 @@ async def test_a_command_of_unknown_outcome_is_the_users_choice(
     flow.open("last")
     told: list[str] = []
 
-    async def recover(intent: Intent, output: str) -> RecoveryChoice:
-        told.append(intent.command)
+    async def recover(question: RecoveryQuestion) -> RecoveryChoice:
+        told.append(question.intent.command)
         return wish
 
     answer = await flow.session.run(None, approver=flow.user, sink=flow.tell, recover=recover)

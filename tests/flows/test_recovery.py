@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import OutcomeNotWrittenError
-from kogniterm.runtime.turn_ports import RecoveryChoice
+from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.sessions.records import Intent
 from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -54,8 +54,8 @@ async def resumed(
     """Continue the open turn; `wish` is the user's recovery choice, None means unattended."""
     asked: list[tuple[Intent, str]] = []
 
-    async def recover(intent: Intent, output: str) -> RecoveryChoice:
-        asked.append((intent, output))
+    async def recover(question: RecoveryQuestion) -> RecoveryChoice:
+        asked.append((question.intent, question.output))
         assert wish is not None
         return wish
 

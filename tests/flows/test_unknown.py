@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.turn_ports import RecoveryChoice
+from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.types import ActionRequest, Answer, CommandResult, events
@@ -235,7 +235,7 @@ async def test_what_the_user_wished_holds_over_the_next_crash(
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD, decisions=[], approval_mode="auto")
 
-    async def recover(intent: Intent, output: str) -> RecoveryChoice:
+    async def recover(question: RecoveryQuestion) -> RecoveryChoice:
         return wish
 
     await flow.open("last").run(None, approver=flow.user, sink=flow.tell, recover=recover)

@@ -53,6 +53,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("session_plans", "side_by_side"),
         ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
         ("services",), ("turn_end",), ("turn_journal", "turn_ports", "plan_edits"),
+        ("fixed_questions",),
         ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
          "named_files"), ("",),
     ),

@@ -33,7 +33,7 @@ from kogniterm.addons.acp.outbox import Outbox
 from kogniterm.addons.acp.session_updates import safe
 from kogniterm.addons.acp.update_parts import Content, diffs, tool_kind, whole_fenced
 from kogniterm.agent.plan.evaluate import check_commands
-from kogniterm.runtime.budgets import limit_text
+from kogniterm.runtime.fixed_questions import FixedQuestion, Value
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say, effect_line
 from kogniterm.runtime.questions.client_questions import (
     action_lines,
@@ -47,8 +47,6 @@ from kogniterm.text.shorten import first_line, one_line
 from kogniterm.text.visible import render, render_line, unrender
 from kogniterm.types import (
     Decision,
-    LimitChoice,
-    LimitReached,
     Phrase,
     Plan,
     PlanReview,
@@ -59,8 +57,7 @@ from kogniterm.types.turn_values import GRANTS
 if TYPE_CHECKING:
     from kogniterm.approval import Offer
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
-    from kogniterm.sessions.records import Intent
+    from kogniterm.runtime.turn_ports import Question
 
 log = logging.getLogger(__name__)
 
@@ -262,24 +259,17 @@ class EditorQuestions(SessionApprover):
         known = {choice.id: shown for choice, shown in zip(choices, asked.answers, strict=True)}
         return asked.meant(known.get(chosen or ""))
 
-    async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
-        """Ask about a command whose outcome is unknown; implements `turn_ports.Recover`."""
-        title = self._say(Phrase("What should happen with this command?"))
-        text = f"$ {render(intent.command)}\n{render(output)}"
-        check = Choice("check", Phrase("Check what it did"))
-        again = Choice("again", Phrase("Propose it again"))
-        skip = Choice("skip", Phrase("Go on without it"), "reject_once")
-        chosen = await self._ask("execute", title, text, [check, again, skip])
-        return "check" if chosen == "check" else "again" if chosen == "again" else "skip"
-
-    async def at_limit(self, reached: LimitReached) -> LimitChoice:
-        """Ask whether the turn goes on at a limit; implements `turn_ports.AtLimit`."""
-        text = self._say(limit_text(reached))
-        more = Choice("more", Phrase("Continue with as much again"))
-        free = Choice("unlimited", Phrase("No such limit in this session"), "allow_always")
-        end = Choice("end", Phrase("End the turn"), "reject_once")
-        chosen = await self._ask("other", text, text, [more, free, end])
-        return "more" if chosen == "more" else "unlimited" if chosen == "unlimited" else "end"
+    async def choose(self, question: FixedQuestion[Value]) -> Value:
+        """Ask a question with fixed answers; implements `turn_ports.Recover` and `AtLimit`."""
+        title, last = self._say(question.title), question.answers[-1]
+        choices = []
+        for one in question.answers:
+            kind: PermissionOptionKind = "allow_always" if one.lasts else "allow_once"
+            words = self._say(one.words)
+            answer = Phrase("{answer}", {"answer": words[:1].upper() + words[1:]})
+            choices.append(Choice(one.value, answer, "reject_once" if one is last else kind))
+        chosen = await self._ask("other", title, question.body or title, choices)
+        return next((one.value for one in question.answers if one.value == chosen), last.value)
 
     async def agree(self, title: str, text: str, yes: Phrase) -> bool:
         """Ask for consent to something that `text` describes in full."""

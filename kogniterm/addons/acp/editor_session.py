@@ -178,9 +178,9 @@ class EditorSession:
             given,
             approver=self.questions,
             sink=self.updates,
-            recover=self.questions.recover,
+            recover=self.questions.choose,
             ask=self.questions.ask,
-            at_limit=self.questions.at_limit,
+            at_limit=self.questions.choose,
             at_prompt=True,
         )
         if session.memory is not None:

@@ -42,9 +42,9 @@ from kogniterm.types.parked_questions import ParkedQuestion, QuestionKind, Store
 from kogniterm.types.turn_values import GRANTS, LEFT_OPEN
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
-    from kogniterm.sessions.records import Intent
+    from kogniterm.runtime.turn_ports import Question
 
 _TITLE = 200
 HOLDS_SECRET = Phrase(
@@ -136,10 +136,11 @@ class Parking:
         question = self._new("plan", plan.goal, about, plan=plan, previous=previous, grants=grants)
         return _review(plan, self._stored(question) or await self._park(question))
 
-    async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
+    async def recover(self, asked: RecoveryQuestion) -> RecoveryChoice:
         """Return the stored choice for a command of unknown outcome, or park."""
+        intent = asked.intent
         about = {"request": intent.request_id, "command": intent.command}
-        question = self._new("unknown", intent.command, about, output=output)
+        question = self._new("unknown", intent.command, about, output=asked.output)
         question = replace(question, folder=intent.cwd)
         found = self._stored(question) or await self._park(question)
         return found.choice if found.choice in ("check", "again") else "skip"

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kogniterm.errors import TurnInterruptedError
+from kogniterm.runtime.fixed_questions import RecoveryQuestion
 from kogniterm.runtime.plan_edits import PlanDraft, plan_as_text
 from kogniterm.runtime.session_approver import Approval
 from kogniterm.sessions.records import Intent
@@ -26,7 +27,7 @@ from kogniterm.ui.locale import _, age, translate
 from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.model_question import ask_user
 from kogniterm.ui.questions.plan_review import PlanQuestion
-from kogniterm.ui.questions.question import Asker, ask_what_to_do
+from kogniterm.ui.questions.question import Asker, ask_fixed
 from kogniterm.ui.words.approval_words import effect_text, kind_text
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
     if question.kind == "unknown":
         command = question.about.get("command", question.title)  # the title is one cut line
         intent = Intent("", command, question.folder, "")
-        return await ask_what_to_do(asker, intent, question.output), ""
+        return await ask_fixed(asker, RecoveryQuestion(intent, question.output)), ""
     if question.plan is not None:
         draft = PlanDraft(question.plan, question.previous)
         review = await asker.ask(PlanQuestion(draft, editable=False, asks=question.grants))

@@ -18,9 +18,8 @@ from kogniterm.ui.words.key_table import KEYS, WORDS, letter
 if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
-    from kogniterm.runtime.turn_ports import RecoveryChoice
-    from kogniterm.sessions.records import Intent
-    from kogniterm.types import LimitChoice, LimitReached
+    from kogniterm.runtime.fixed_questions import FixedQuestion
+    from kogniterm.runtime.fixed_questions import Value as FixedValue
     from kogniterm.ui.screen.paint import Painter
 
 
@@ -316,30 +315,15 @@ class ChoiceQuestion(Question[Value]):
         return self.choices[-1].value
 
 
-async def ask_what_to_do(asker: Asker, intent: Intent, output: str) -> RecoveryChoice:
-    """Ask what becomes of a command whose outcome is unknown, given its output so far."""
-    from kogniterm.text.visible import render
+_ACTION_OF = {"more": "yes", "end": "no"}
+"""The actions in the table of keys, for the answers that are not named like theirs."""
 
-    first, *more = render(intent.command).split("\n")
-    options: list[Option[RecoveryChoice]] = [
-        Option("check", _("check what it did"), "check"),
-        Option("again", _("propose it again"), "again"),
-        Option("skip", _("go on without it"), "skip"),
+
+async def ask_fixed(asker: Asker, question: FixedQuestion[FixedValue]) -> FixedValue:
+    """Ask a question of the runtime with fixed answers."""
+    options = [
+        Option(_ACTION_OF.get(one.value, one.value), translate(one.words), one.value)
+        for one in question.answers
     ]
-    body = [f"$ {first}", *(f"  {line}" for line in (*more, *render(output).split("\n")))]
-    return await asker.ask(
-        ChoiceQuestion(_("What should happen with this command?"), body, options)
-    )
-
-
-async def ask_at_limit(asker: Asker, reached: LimitReached) -> LimitChoice:
-    """Ask whether the turn goes on at a limit that is used up."""
-    from kogniterm.runtime.budgets import limit_text
-
-    title = _("{limit_reached} Continue?").format(limit_reached=translate(limit_text(reached)))
-    options: list[Option[LimitChoice]] = [
-        Option("yes", _("continue with as much again"), "more"),
-        Option("unlimited", _("no such limit in this session"), "unlimited"),
-        Option("no", _("end the turn"), "end"),
-    ]
-    return await asker.ask(ChoiceQuestion(title, [], options))
+    body = question.body.split("\n") if question.body else []
+    return await asker.ask(ChoiceQuestion(translate(question.title), body, options))

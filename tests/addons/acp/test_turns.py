@@ -329,4 +329,4 @@ async def test_the_stop_reason_is_the_true_one(make_editor: MakeEditor) -> None:
         session = await user.open()
         assert await user.say(session, "loop") == "max_turn_requests"
         assert "Model call limit reached: 1." in user.said()
-        assert user.asked[-1].call["title"] == "Model call limit reached: 1."
+        assert user.asked[-1].call["title"] == "Model call limit reached: 1. Continue?"
