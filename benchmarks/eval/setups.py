@@ -100,8 +100,11 @@ async def _plain_loop(runtime: Runtime, task: Task, scratch: Scratch) -> Attempt
     return attempt
 
 
-def product(name: str, weights: Path) -> SetUp:
-    """Return the set-up that runs `kogniterm run --auto-approve`, with an empty state each time."""
+def product(name: str, weights: Path, *, approved: bool = True) -> SetUp:
+    """Return the set-up that runs `kogniterm run --auto-approve`, with an empty state each time.
+
+    A rule stands in for a user who approves every command, unless not `approved`.
+    """
 
     def attempt(task: Task, scratch: Scratch) -> Attempt:
         began = time.monotonic()
@@ -113,7 +116,7 @@ def product(name: str, weights: Path) -> SetUp:
                 done = subprocess.run(
                     command,
                     cwd=state,
-                    env=_environment(Path(state), weights),
+                    env=_environment(Path(state), weights, APPROVES if approved else ""),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
@@ -138,10 +141,10 @@ match = ["rm x"]
 """Rule in place of a user who approves every command; it allows nothing that is dangerous."""
 
 
-def _environment(state: Path, weights: Path) -> dict[str, str]:
+def _environment(state: Path, weights: Path, policy: str) -> dict[str, str]:
     """Return an environment without the caller's KogniTerm settings and with a fixed locale."""
     (state / "config").mkdir()
-    (state / "config" / "policy.toml").write_text(APPROVES)
+    (state / "config" / "policy.toml").write_text(policy)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KOGNITERM_")}
     return {
         **kept,
