@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import fact_records, recall, statements
@@ -27,6 +28,9 @@ from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.memory.repeated_requests import RepeatedRequests
 
 log = logging.getLogger(__name__)
 _STORED = {
@@ -247,6 +251,14 @@ class SessionContext:
     def learnings(self) -> Learnings | None:
         """The lessons; None when nothing may be written."""
         return self.memory.learnings if self.mode == "full" else None
+
+    @property
+    def requests(self) -> RepeatedRequests | None:
+        """The counted requests; None when nothing may be written."""
+        from kogniterm.memory.repeated_requests import RepeatedRequests
+
+        memory = self.memory
+        return RepeatedRequests(memory.sql, memory.project) if self.mode == "full" else None
 
     def why(self) -> list[tuple[recall.Used, Fact | None]]:
         """Return the memories of the last turn, each with its fact (None: a lesson, or gone)."""

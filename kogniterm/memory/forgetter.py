@@ -356,6 +356,7 @@ def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
         ("preferences", "key, value"),
         ("outcomes", "task, shape, note, failed, fix, wording"),
         ("short_term", "name"),
+        ("requests", "request"),
         ("project_profiles", "profile"),
     ):
         rows = sql.execute(f"SELECT {key}, {columns} FROM {table} WHERE user_id = ?", (sql.user,))

@@ -34,6 +34,7 @@ TABLES = (
     "memory_sessions",
     "project_profiles",
     "short_term",
+    "requests",
 )
 
 NUMBERED = ("facts", "outcomes", "memory_audit")
@@ -159,7 +160,7 @@ _LESSONS = tuple(
 )
 
 
-_FIRST_TABLES = (*(one for one in TABLES if one != "short_term"), "store_items")
+_FIRST_TABLES = (*(one for one in TABLES if one not in ("short_term", "requests")), "store_items")
 
 _SHORT_TERM = (
     """CREATE TABLE short_term (
@@ -176,6 +177,14 @@ _SHORT_TERM = (
 _UNREAD = (
     "ALTER TABLE memory_sessions ADD COLUMN ended_seq {int} NOT NULL DEFAULT 0",
     "ALTER TABLE memory_sessions ADD COLUMN provider TEXT NOT NULL DEFAULT ''",
+)
+
+
+_REQUESTS = (
+    """CREATE TABLE requests (
+        user_id TEXT NOT NULL, project_id TEXT NOT NULL, request TEXT NOT NULL,
+        times {int} NOT NULL, seen {real} NOT NULL, session_id TEXT NOT NULL,
+        offered {int} NOT NULL, PRIMARY KEY (user_id, project_id, request))""",
 )
 
 
@@ -219,7 +228,9 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
         short_term += own_rows("short_term", lenient=True)
     words = tuple(statement.format(**_TYPES[dialect]) for statement in _WORDS)
     unread = tuple(statement.format(**_TYPES[dialect]) for statement in _UNREAD)
+    requests = tuple(statement.format(**_TYPES[dialect]) for statement in _REQUESTS)
     if dialect == "postgres":
+        requests += own_rows("requests", lenient=True)
         words += tuple(rule for table in INDEX_TABLES for rule in own_rows(table, lenient=True))
     return (
         Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),
@@ -230,6 +241,7 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
         Migration(6, "names of the last hour, in rows of their own", short_term),
         Migration(7, "words of facts", words),
         Migration(8, "turns that may still be read for facts", unread),
+        Migration(9, "requests that come again", requests),
     )
 
 

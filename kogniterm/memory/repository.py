@@ -41,7 +41,7 @@ _AT_ONCE = 50
 """Facts that one statement reads."""
 
 _BESIDE_FACTS = (
-    "preferences", "outcomes", "memory_sessions", "project_profiles", "short_term",
+    "preferences", "outcomes", "memory_sessions", "project_profiles", "short_term", "requests",
 )  # fmt: skip
 """The tables with what a project has beside facts."""
 
@@ -240,7 +240,7 @@ class FactRepository:
         return len(fact_ids)
 
     def drop_project(self) -> int:
-        """Delete preferences, lessons, notes and profile of the project; returns the row count."""
+        """Delete what the project has beside facts; returns the row count."""
         with self.sql.transaction():
             return sum(
                 self.sql.run(
@@ -259,7 +259,7 @@ class FactRepository:
                     "AND session_id = ?",
                     (*self._bound, session_id),
                 )
-                for table in ("outcomes", "memory_sessions", "short_term")
+                for table in ("outcomes", "memory_sessions", "short_term", "requests")
             )
 
     def projects(self) -> list[str]:

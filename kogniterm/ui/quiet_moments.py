@@ -1,4 +1,4 @@
-"""Questions that wait for a quiet moment: whether an inferred fact is kept.
+"""Questions about inferred facts, and the offer of a recipe, which wait for a quiet moment.
 
 A moment is quiet when nothing runs or waits, no question is open, and nothing stands on the input
 line. A task that begins meanwhile withdraws the question, which is then asked at the next moment.
@@ -144,6 +144,8 @@ class QuietMoments:
             busy = self.turns.running or self.turns.queue or self._asking is not None
             keyboard, _screen = front.terminal_files
             quiet = not (busy or front.question_open or front.draft()) and os.isatty(keyboard)
+            if quiet and (offer := memory.offered_line()) is not None:
+                self.say(offer)
             for fact in memory.to_confirm("asked")[:MOST] if quiet else ():
                 answer = await self._ask(fact)
                 if answer is None:

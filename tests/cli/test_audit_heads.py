@@ -398,6 +398,7 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
         "CREATE TABLE store_items (user_id TEXT)",  # the fourth migration removes this table
         *(f"ALTER TABLE outcomes DROP COLUMN {one}" for one in ("failed", "fix", "wording")),
         "DROP TABLE short_term",
+        "DROP TABLE requests",
         *(f"DROP TABLE {one}" for one in INDEX_TABLES),
         *(f"DROP INDEX {one}" for one in ("facts_by_status", "facts_that_apply")),
         *(

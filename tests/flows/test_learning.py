@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.runtime.operations.recipe_store import recipe_of_plan
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 
@@ -250,3 +251,70 @@ async def test_only_the_users_own_words_are_remembered(
     lines = [str(one) for one in memory.waiting_lines()]
     assert lines == [f"Saved to memory as m1: “{text}”" for text in kept]
     assert memory.waiting_lines() == []
+
+
+ASKED = "count the files of heron"
+ANSWERS = "replies: [{text: Three.}, {text: Three.}, {text: Three.}, {text: Three.}]"
+RUNS = """replies:
+- {run: 'echo 3'}
+- {text: Three.}
+- {run: 'echo 3'}
+- {text: Three.}
+- {run: 'echo 3'}
+- {text: Three.}
+"""
+
+
+async def offered(flow: Flow, times: int = 3) -> str:
+    flow.at_prompt = True
+    for _ in range(times):
+        await flow.run(ASKED)
+    memory = flow.session.memory
+    return str(memory.offered_line() or "") if memory is not None else ""
+
+
+async def test_a_repeated_request_is_offered_once(make_flow: MakeFlow) -> None:
+    flow = make_flow(ANSWERS)
+    assert await offered(flow, 2) == ""
+    told = await offered(flow, 1)
+    assert "asked this 3 times. To read the answer again" in told
+    assert told.endswith(f"kogniterm sessions show {flow.session.id}")
+    assert await offered(flow, 1) == ""
+
+
+async def test_commands_of_a_repeated_request_are_offered_as_a_recipe(make_flow: MakeFlow) -> None:
+    flow = make_flow(RUNS)
+    told = await offered(flow)
+    assert f"kogniterm recipe save NAME --session {flow.session.id}" in told
+    recipe = recipe_of_plan("count", flow.session.journal.records(), {"what": "3"})
+    assert (recipe.description, [one.command for one in recipe.nodes]) == (
+        ASKED, ["echo {{inputs.what}}"])  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["session", "off"])
+async def test_nothing_is_counted_without_memory(make_flow: MakeFlow, mode: str) -> None:
+    assert await offered(make_flow(ANSWERS, memory=mode)) == ""
+    assert await offered(make_flow(ANSWERS), 2) == ""
+
+
+async def test_a_script_neither_counts_nor_gets_an_offer(make_flow: MakeFlow) -> None:
+    flow = make_flow(ANSWERS)
+    for _ in range(3):
+        await flow.run(UserInput(ASKED, source="run"))
+    assert flow.session.memory.offered_line() is None
+    assert await offered(make_flow(ANSWERS), 2) == ""
+
+
+async def test_what_was_forgotten_or_hidden_meanwhile_is_not_offered(make_flow: MakeFlow) -> None:
+    flow = make_flow(ANSWERS)
+    assert await offered(flow, 2) == ""
+    await flow.run(ASKED)
+    flow.session.memory.context.memory.forgetter.forget((), phrases=("files of heron",))
+    flow.session.memory.forgot(("files of heron",))
+    assert flow.session.memory.offered_line() is None
+    flow.close()
+    flow = make_flow(ANSWERS)
+    assert await offered(flow, 2) == ""
+    await flow.run(ASKED)
+    flow.session.memory.context.mode = "off"
+    assert flow.session.memory.offered_line() is None

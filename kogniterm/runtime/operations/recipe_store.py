@@ -96,11 +96,12 @@ def read_file(path: Path) -> Recipe:
 def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str, str]) -> Recipe:
     """Return a recipe of each command and edit that succeeded for the last plan, in order.
 
-    Each value of `parameters` that occurs in them becomes the input of its name, with the value
-    as default. Raises `UsageError` when there is no plan that worked.
+    Where there was none, the last turn with actions counts. Each value of `parameters` that occurs
+    in them becomes the input of its name, with the value as default. Raises `UsageError` when
+    there is a plan that did not work, or nothing to save.
     """
-    plan, actions = _worked(SessionHistory(records))
-    if plan is None or any(step.status != "done" for step in plan.steps):
+    plan, goal, actions = _worked(SessionHistory(records))
+    if any(step.status != "done" for step in plan.steps) if plan else not actions:
         raise UsageError("This session has no plan with all steps done.")
     nodes: list[dict[str, Any]] = []
     for number, action in enumerate(actions, 1):
@@ -131,7 +132,7 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
             name=unused[0],
         )
     inputs = {key: {"default": value} for key, value in parameters.items()}
-    data = {"name": name, "description": plan.goal, "inputs": inputs, "nodes": nodes}
+    data = {"name": name, "description": goal, "inputs": inputs, "nodes": nodes}
     return read_recipe(yaml_text(data))
 
 
@@ -147,17 +148,22 @@ def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
     return re.sub("|".join(ways), lambda found: f"{{{{inputs.{found.lastgroup}}}}}", text)
 
 
-def _worked(history: SessionHistory) -> tuple[Plan | None, list[ActionRequest]]:
-    """Return the last plan as it ended, and the actions since it was made that succeeded."""
+def _worked(history: SessionHistory) -> tuple[Plan | None, str, list[ActionRequest]]:
+    """Return the last plan as it ended, its goal, and the actions since then that succeeded."""
     plan: Plan | None = None
     made = 0
     for seq, changed in (one for turn in history.all_turns for one in turn.plans):
         if _is_another(changed, plan):
             made = seq
         plan = changed
-    ended = (action for turn in history.all_turns for action in turn.ended)
-    done = (one for one in ended if one.ended_seq >= made and _succeeded(one))
-    return plan, [one.request for one in done if one.request is not None]
+    goal = plan.goal if plan is not None else ""
+    found: list[ActionRequest] = []
+    for turn in history.all_turns:
+        done = [one for one in turn.ended if one.ended_seq >= made and _succeeded(one)]
+        if plan is None and done:
+            goal, found = turn.input.typed, []
+        found += [one.request for one in done if one.request is not None]
+    return plan, goal, found
 
 
 def _is_another(plan: Plan, before: Plan | None) -> bool:

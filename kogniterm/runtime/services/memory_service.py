@@ -53,6 +53,14 @@ IDLE_SECONDS = 300.0
 """Seconds after a turn until its words are read, although they do not fill a request yet."""
 
 
+class Offer(NamedTuple):
+    """A request that came often enough, and whether something was done for it."""
+
+    request: str
+    times: int
+    acted: bool
+
+
 class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
@@ -82,6 +90,7 @@ class MemoryService:
         self.real_commands = real_commands
         self._learning: set[asyncio.Task[object]] = set()
         self._saved: list[Fact] = []
+        self._offer: Offer | None = None
         self._one_at_a_time = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
         state = journal.state
@@ -210,8 +219,11 @@ class MemoryService:
     def forgot(self, terms: Sequence[str]) -> None:
         """Drop everything that holds one of the terms, which were forgotten just now."""
         self._stop_reading()
-        if Matcher(terms).holds(self.task):
+        matcher = Matcher(terms)
+        if matcher.holds(self.task):
             self.task = ""
+        if self._offer is not None and matcher.holds(self._offer.request):
+            self._offer = None
         self.context.forgot(terms)
 
     def turn_ended(self, answer: str, *, at_prompt: bool) -> None:
@@ -230,9 +242,46 @@ class MemoryService:
             kept = self.context.end_turn(answer, said, first - 1)
             self._saved += [one.fact for one in kept.changes if one.fact] if kept else []
         if at_prompt:
+            self._count_request(history)
             self.read()
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(self.idle_seconds, self.read, "idle")
+
+    def _count_request(self, history: SessionHistory) -> None:
+        """Count what the user asked for, if it was done; what came often enough is offered."""
+        requests, turns = self.context.requests, history.all_turns
+        turn = turns[-1] if turns else None
+        if requests is None or turn is None or turn.end is None or turn.end.stop != "done":
+            return
+        given = turn.input
+        if given.source != "repl" or given.foreign or given.data or given.attachments:
+            return
+        with self._quietly("the request could not be counted"):
+            now = self.context.memory.clock.now()
+            times = requests.count(given.typed, self.context.session_id, now)
+            acted = any(one.request and one.effect != "person" for one in turn.ended)
+            # A recipe is saved from the last plan: one of another request would be offered.
+            if times and (turn.plans or not acted or self.journal.state.plan is None):
+                self._offer = Offer(given.typed, times, acted)
+
+    def offered_line(self) -> Phrase | None:
+        """Return the way to what a repeated request gave, told once; None if there is none."""
+        offer, self._offer = self._offer, None
+        requests = self.context.requests
+        if offer is None or requests is None or not requests.offer(offer.request):
+            return None
+        values = {"times": offer.times, "session": self.context.session_id}
+        if offer.acted:
+            return Phrase(
+                "You have asked for this {times} times. To repeat it without the model, save it "
+                "as a recipe: kogniterm recipe save NAME --session {session}",
+                values,
+            )
+        return Phrase(
+            "You have asked this {times} times. To read the answer again without the model: "
+            "kogniterm sessions show {session}",
+            values,
+        )
 
     def read(self, pause: Pause | None = None) -> None:
         """Let the model read for facts, in the background, until the next input or the end.

@@ -21,6 +21,7 @@ from langchain_core.messages import AIMessage
 from kogniterm.agent.messages import human_message
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
+from kogniterm.memory.repeated_requests import RepeatedRequests
 from kogniterm.memory.short_term import Mention
 from kogniterm.models import reply_cache
 from kogniterm.models.reply_cache import ReplyCache
@@ -161,6 +162,9 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "wording of a lesson": lambda kept, text: kept.reworded(text),
     "name of the last hour": lambda kept, text: kept.memory.sessions.mention(
         "s1", [Mention("name", text)], kept.memory.clock.now()
+    ),
+    "counted request": lambda kept, text: RepeatedRequests(kept.memory.sql, PROJECT).count(
+        f"show {text}", "s1", 1.0
     ),
     "preference": lambda kept, text: prefer_note(kept.memory, text),
     "quote": lambda kept, text: kept.memory.add(
