@@ -43,7 +43,9 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "vectors", "warm"), ("",)),
+    "addons": (
+        ("acp", "fleet", "import_agents", "local_model", "mcp_serve", "vectors", "warm"), ("",)
+    ),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -128,6 +130,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ansible": (),
     "opentelemetry": ("kogniterm.runtime.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
+    "xllamacpp": ("kogniterm.addons.local_model",),
 }
 HEAVY = (
     *PROVIDERS,
@@ -190,8 +193,8 @@ STARTS_PROGRAMS = (
     "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
     "kogniterm.ui.terminal.user_terminal",
     "kogniterm.tools.search_files",  # ripgrep is read line by line, and ended early
-    "kogniterm.models.local.runtime",  # the model's process is asked again and again
-    "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
+    "kogniterm.addons.local_model.runtime",  # the model's process is asked again and again
+    "kogniterm.addons.local_model.sources",  # pip downloads for minutes, with its progress shown
     "kogniterm.addons.fleet.task_run",  # a session of its own, which can outlive its worker
 )
 """The home of starting programs, and what needs more of a program than its end."""
