@@ -42,7 +42,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml | announce
-	@test -e $(VENV)/.installed || $(PIP_SHOWN) install --editable '.[local]'
+	@test -e $(VENV)/.installed || $(PIP_SHOWN) install --editable '.[local-model]'
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml

@@ -11,8 +11,8 @@ from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, product
 from benchmarks.eval.table import Task, tasks
 from benchmarks.measuring import store_figures
+from kogniterm.addons.local_model.weights import DEFAULT_NAME, find, weights_called
 from kogniterm.execution.sandbox.kinds import GIVES
-from kogniterm.models.local.weights import DEFAULT_NAME, find, weights_called
 
 TABLE = Path(__file__).parent / "eval" / "fresh.toml"
 MODES = {"approved": True, "auto mode": False}

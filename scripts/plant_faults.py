@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = ("ui/locale", "_version", "tour_scripts", "/attempts.py")
 ADD_ONS = (
     "kogniterm/addons", "/hosts", "host_", "recipe",
-    "models/local", "telemetry",
+    "addons/local_model", "telemetry",
     "trajectory", "completion",
 )  # fmt: skip
 """What adds something to the core: parts of paths."""

@@ -24,14 +24,14 @@ from benchmarks.eval.results import (
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
-from kogniterm.execution.sandbox.kinds import GIVES
-from kogniterm.models.local.weights import (
+from kogniterm.addons.local_model.weights import (
     CATALOGUE,
     DEFAULT_NAME,
     Weights,
     find,
     weights_called,
 )
+from kogniterm.execution.sandbox.kinds import GIVES
 
 SET_UPS = ("plain", "kogniterm")
 COLUMNS = {"plain": ("plain", CATALOGUE[0])} | {

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = Path(__file__).with_name("results.json")
 KEPT_ANSWER = 600
 _DECIDING = (
-    "kogniterm/models/local/*.py",
-    "kogniterm/models/local/*.toml",
-    "kogniterm/models/local/examples/*",
+    "kogniterm/addons/local_model/*.py",
+    "kogniterm/addons/local_model/*.toml",
+    "kogniterm/addons/local_model/examples/*",
     "prompts/local_*.md",
     "benchmarks/eval/s*.py",
 )

@@ -22,8 +22,8 @@ from typing import Any
 
 from benchmarks.eval.scratch import Scratch
 from benchmarks.eval.table import Task
+from kogniterm.addons.local_model.runtime import FinishedReply, LocalPrompt, Runtime, chat_text
 from kogniterm.errors import KognitermError
-from kogniterm.models.local.runtime import FinishedReply, LocalPrompt, Runtime, chat_text
 
 PLAIN_STEPS = 4
 PLAIN_SYSTEM = (

@@ -16,7 +16,11 @@ VERBS = (
     ("Set-up", "warm", "kogniterm.addons.warm.warm_verb", "End the process for fast starts"),
 )  # fmt: skip
 """Commands: the group of the help that lists it, its name, module and help."""
-ACTIONS = (("mcp", "kogniterm.addons.mcp_serve.serve_action:SERVE"),)
+ACTIONS = (
+    ("mcp", "kogniterm.addons.mcp_serve.serve_action:SERVE"),
+    ("models", "kogniterm.addons.local_model.weights_actions:PULL"),
+    ("models", "kogniterm.addons.local_model.weights_actions:REMOVE"),
+)
 """Further actions of verbs of the core."""
 EXPORTS = (("atif", "kogniterm.addons.trajectory.atif_export:trajectory"),)
 """Further forms of an exported session, and the functions that write them."""
@@ -26,5 +30,7 @@ WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)
 """Functions that are called once while the prompt waits."""
 CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",)
 """Functions that return findings for `kogniterm doctor`."""
+EMBEDDED_MODEL = ("kogniterm.addons.local_model.embedding:EMBEDDED_MODEL",)
+"""The model that needs no key (`models.embedded.EmbeddedModel`)."""
 VECTORS = ("kogniterm.addons.vectors.vector_index:VectorIndex",)
 """The index of facts by meaning (`memory.searcher.Vectors`), with `installed`."""

@@ -44,7 +44,7 @@ def run(call: CallOptions, provider: str | None) -> Report:
 
     paths = paths_in_use()
     known = login.provider_called(provider) if provider else _only_one(paths)
-    if known is login.LOCAL:
+    if known is not None and known not in login.ACCOUNTS:
         raise UsageError(
             "The embedded model has no key. To delete its weights: kogniterm models remove NAME"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from kogniterm.installed import rows
 from kogniterm.types import Usage
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -119,6 +120,7 @@ class Provider:
 PROVIDERS = tuple(
     Provider(**{**row, "key_starts": tuple(row.get("key_starts", ()))})
     for row in _TABLES["providers"]
+    if row["name"] != "local" or rows("EMBEDDED_MODEL")
 )
 BY_NAME = {provider.name: provider for provider in PROVIDERS}
 

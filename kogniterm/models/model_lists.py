@@ -31,7 +31,7 @@ from kogniterm.models.catalog import (
     price_of,
     window_of,
 )
-from kogniterm.models.local.weights import CATALOGUE, state_of
+from kogniterm.models.embedded import WeightsState, embedded_model
 from kogniterm.models.providers.provider_model import (
     checked_url,
     from_transport,
@@ -103,7 +103,7 @@ class ModelLists:
         """Return what is known without asking; `problem` is why that is all."""
         names = CURRENT.get(provider.name, ())
         if provider.name == "local":
-            names = _weights(self.options)
+            names = tuple(_weights(self.options))
         elif provider.name == "openai" and self.options.base_urls.get("openai"):
             names = ()  # another service has other models
         return _listing(provider, names, self.options, problem=problem)
@@ -131,17 +131,17 @@ def _listing(
 def _as_listed_model(provider: Provider, name: str, options: ModelOptions) -> ListedModel:
     window = options.context_window or window_of(provider.name, name)[0]
     if provider.name == "local":
-        window = next(entry.context_window for entry in CATALOGUE if entry.name == name)
+        window = _weights(options)[name].context_window
     full = f"{provider.name}:{name}"
     return ListedModel(full, provider.name, window, price_of(full), efforts_of(provider.name, name))
 
 
-def _weights(options: ModelOptions) -> tuple[str, ...]:
-    """Return the names of the weights that are on this machine."""
-    folder = options.weights_folder
-    if folder is None:
-        return ()
-    return tuple(entry.name for entry in CATALOGUE if state_of(entry, folder).state == "ready")
+def _weights(options: ModelOptions) -> dict[str, WeightsState]:
+    """Return the weights that are on this machine, by name."""
+    folder, embedded = options.weights_folder, embedded_model()
+    if folder is None or embedded is None:
+        return {}
+    return {one.name: one for one in embedded.states(folder) if one.state == "ready"}
 
 
 def _ordered(provider: str, names: Sequence[str]) -> list[str]:

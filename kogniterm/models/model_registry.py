@@ -25,6 +25,7 @@ from kogniterm.models.catalog import (
     searches,
     window_of,
 )
+from kogniterm.models.embedded import embedded_model
 from kogniterm.protocols import Model
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.spelling import closest_word
@@ -113,11 +114,21 @@ def default_name(options: ModelOptions) -> str:
         return "ollama"
     if is_installed("local"):
         return "local"
-    raise ModelKeyMissingError(
+    raise no_model(install_command("xllamacpp"))
+
+
+def no_model(command: str) -> ModelKeyMissingError:
+    """Return the error that no model is set; `command` gets what the embedded one lacks."""
+    if "local" not in BY_NAME:
+        return ModelKeyMissingError(
+            "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, "
+            "OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST."
+        )
+    return ModelKeyMissingError(
         "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, OPENAI_API_KEY, "
         "ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which needs no key, run "
         "`{command}`.",
-        command=install_command("xllamacpp"),
+        command=command,
     )
 
 
@@ -223,17 +234,9 @@ def _ollama(provider: Provider, argument: str, options: ModelOptions) -> Model:
 
 
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
-    from kogniterm.models.local.bank import LearnedExamples
-    from kogniterm.models.local.chat import open_local
-    from kogniterm.models.local.weights import default_weights
-
-    learned = options.examples_file
-    return open_local(
-        argument or default_weights(options.weights_folder).name,
-        options.weights_folder,
-        weights_file=options.weights_file,
-        extra_examples=LearnedExamples(learned).load if learned is not None else tuple,
-    )
+    embedded = embedded_model()
+    assert embedded is not None  # else the catalog has no such provider
+    return embedded.open(argument, options)
 
 
 def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:

@@ -32,7 +32,7 @@ from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.user_memory import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
-from kogniterm.models.local.bank import LearnedExamples
+from kogniterm.models.embedded import embedded_model
 from kogniterm.paths import Paths, SessionId
 from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
@@ -261,10 +261,10 @@ def _open_memory(
     )
     scanner.look()  # begins where the user trusts the folder
     real = given.commands is None
-    learns = settings.learn_commands and real
-    examples = LearnedExamples(paths.learned_examples) if learns else None
+    embedded = embedded_model() if settings.learn_commands and real else None
+    keep = partial(embedded.keep_example, paths.learned_examples) if embedded else None
     service = MemoryService(
-        context, journal, scanner, partial(conversation, store), examples, real_commands=real
+        context, journal, scanner, partial(conversation, store), keep, real_commands=real
     )
     given.opened.callback(service.close)
     service.use_model(model)

@@ -209,16 +209,11 @@ def _with_hint(unread: Phrase | None) -> Iterator[None]:
 
 
 def _default_model(options: ModelOptions) -> str:
-    from kogniterm.models.model_registry import default_name
+    from kogniterm.models.model_registry import default_name, no_model
 
     name = default_name(options)
     if name == "local" and not has_weights(options):
-        raise ModelKeyMissingError(
-            "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, "
-            "OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which needs "
-            "no key, run `{command}`.",
-            command="kogniterm models pull",
-        )
+        raise no_model("kogniterm models pull")
     return name
 
 

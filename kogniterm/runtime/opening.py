@@ -135,12 +135,10 @@ def model_lists(settings: Settings, paths: Paths) -> ModelLists:
 
 def has_weights(options: ModelOptions) -> bool:
     """Return whether weights for the embedded model are there or set, intact or not."""
-    from kogniterm.models.local.weights import default_weights
+    from kogniterm.models.embedded import embedded_model
 
-    if options.weights_file is not None:  # if it is wrong, opening the model tells
-        return True
-    folder = options.weights_folder
-    return folder is not None and (folder / default_weights(folder).file).is_file()
+    embedded = embedded_model()
+    return embedded is not None and embedded.is_here(options)
 
 
 def reply_cache(settings: Settings, paths: Paths) -> ReplyCache:

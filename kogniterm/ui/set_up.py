@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
+from kogniterm.models.embedded import EmbeddedModel, PullProgress, WeightsState, embedded_model
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.pick_list import list_question
@@ -28,7 +29,6 @@ from kogniterm.ui.terminal.user_terminal import (
 
 if TYPE_CHECKING:
     from kogniterm.models.catalog import Provider
-    from kogniterm.models.local.weights import PullProgress, Weights
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
     from kogniterm.ui.questions.question import Asker
@@ -137,7 +137,8 @@ class SetUp:
         about = _("at {address}, no key").format(address=address.partition("//")[2])
         found.append(("ollama", login.OLLAMA.label, about if models else _("not running")))
         found.append((SERVICE, _("Compatible service"), _("an OpenAI-compatible address")))
-        found.append(("local", _("Embedded model"), self._about_local()))
+        if (embedded := embedded_model()) is not None:
+            found.append(("local", _("Embedded model"), self._about_local(embedded)))
         if self._tour:
             found.append((TOUR, _("Take the tour first"), _("one minute, scripted, no key")))
         return [*found, (LATER, _("Not now"), "")]
@@ -149,14 +150,14 @@ class SetUp:
             return _("needs the package {package}").format(package=provider.distribution)
         return _("API key")
 
-    def _about_local(self) -> str:
-        from kogniterm.models.local.weights import CATALOGUE, state_of
-        from kogniterm.runtime.operations.provider_login import LOCAL, missing_package
+    def _about_local(self, embedded: EmbeddedModel) -> str:
+        from kogniterm.models.catalog import BY_NAME
+        from kogniterm.runtime.operations.provider_login import missing_package
 
-        state = state_of(CATALOGUE[0], self._paths.weights)
-        size = (state.entry.size - state.bytes_on_disk) // 1_000_000
-        if missing_package(LOCAL):
-            size += LOCAL.package_size
+        state = embedded.states(self._paths.weights)[0]
+        size = (state.size - state.bytes_on_disk) // 1_000_000
+        if missing_package(BY_NAME["local"]):
+            size += BY_NAME["local"].package_size
         elif state.state == "ready":
             return _("downloaded, no key, small tasks")
         if state.state == "partial":
@@ -167,12 +168,10 @@ class SetUp:
         """Ask what `provider` needs and keep it; False when nothing came of it."""
         if not await self._has_package(provider):
             return False
-        if provider.name == "local":
-            from kogniterm.models.local.weights import CATALOGUE
-
-            entry = CATALOGUE[0]
+        if provider.name == "local" and (embedded := embedded_model()) is not None:
+            weights = embedded.states(self._paths.weights)[0]
             try:
-                downloaded = await self._download(entry)
+                downloaded = await self._download(embedded, weights)
             except KognitermError as error:
                 self._screen.say(error.text, "error")
                 return False
@@ -184,7 +183,7 @@ class SetUp:
                     "info",
                 )
                 return False
-            self._screen.say(Phrase("{title} is ready.", {"title": entry.title}), "info")
+            self._screen.say(Phrase("{title} is ready.", {"title": weights.title}), "info")
             return True
         return await (self._ollama() if provider.name == "ollama" else self._keyed(provider))
 
@@ -351,15 +350,13 @@ class SetUp:
             )
         return True
 
-    async def _download(self, entry: Weights) -> bool:
-        from kogniterm.models.local.sources import source_of
-        from kogniterm.models.local.weights import pull
+    async def _download(self, embedded: EmbeddedModel, weights: WeightsState) -> bool:
         from kogniterm.ui.screen.progress import transfer
 
         stopped = threading.Event()
-        self._screen.say(Phrase("Downloading {title}; Esc stops", {"title": entry.title}), "info")
+        self._screen.say(Phrase("Downloading {title}; Esc stops", {"title": weights.title}), "info")
         async with self._screen.lent(raw=True):
-            with transfer(entry.name) as display:
+            with transfer(weights.name) as display:
 
                 def progress(now: PullProgress) -> None:
                     if stopped.is_set():
@@ -367,7 +364,7 @@ class SetUp:
                     display.update(now.done, now.total, now.doing)
 
                 def work() -> bool:
-                    pull(entry, self._paths.weights, source_of(entry), progress=progress)
+                    embedded.pull(weights.name, self._paths.weights, progress, None)
                     return True
 
                 done = await unless_stopped(

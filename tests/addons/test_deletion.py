@@ -19,6 +19,9 @@ JOURNEY = """
 import contextlib, importlib, io, pkgutil, sys
 import kogniterm
 from kogniterm.__main__ import main
+from kogniterm.errors import ModelKeyMissingError
+from kogniterm.models.calling import ModelOptions
+from kogniterm.models.model_registry import default_name
 
 for module in pkgutil.walk_packages(kogniterm.__path__, "kogniterm."):
     if not module.name.endswith("__main__"):
@@ -27,6 +30,10 @@ status = main()
 sys.argv[1:] = ["--help"]
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     main()
+try:
+    print(default_name(ModelOptions()))
+except ModelKeyMissingError as error:
+    print(error)
 print(kogniterm.__path__[0])
 print("warm" in shown.getvalue(), "queue" in shown.getvalue())
 sys.exit(status)
@@ -67,7 +74,13 @@ def test_the_rest_is_imported_and_does_a_task(tmp_path: Path, deleted: list[str]
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (work / "made").exists()
-    assert done.stdout.splitlines()[-2:] == [
+    model, *rest = done.stdout.splitlines()[-3:]
+    if "local_model" in deleted:
+        assert model == (
+            "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, "
+            "OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST."
+        )
+    assert rest == [
         str(own),
         f"{'warm' not in deleted} {'fleet' not in deleted}",
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.models.local.weights import CATALOGUE
+from kogniterm.addons.local_model.weights import CATALOGUE
 from kogniterm.paths import resolve
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.models.local.weights import CATALOGUE
+from kogniterm.addons.local_model.weights import CATALOGUE
 from tests.cli.conftest import Shell
 from tests.support.fake_gemini import FakeGemini
 

@@ -43,8 +43,8 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "trajectory", "vectors", "warm"),
-               ("",)),
+    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "trajectory", "vectors",
+                "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -63,7 +63,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "execution": (("hosts",), ("",), ("shell",), ("process",), ("command_output", "sandbox"),
                   ("screen",)),
     "models": (("model_lists", "model_registry", "reply_cache"),
-               ("local", "providers", "replay_model", "scripted_model", "text_tool_calls"), ("",)),
+               ("providers", "replay_model", "scripted_model", "text_tool_calls"), ("",)),
 }  # fmt: skip
 """The folders of a package, and modules beside them, from top to bottom; "" are all other modules
 beside them. Imports point down, and folders in one row do not know each other."""
@@ -137,6 +137,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ansible": (),
     "opentelemetry": ("kogniterm.runtime.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
+    "xllamacpp": ("kogniterm.addons.local_model",),
 }
 HEAVY = (
     *PROVIDERS,
@@ -197,8 +198,8 @@ STARTS_PROGRAMS = (
     "kogniterm.addons.warm",  # forks sessions from a server
     "kogniterm.host.terminal_owner",  # has the user's terminal, as the next one has
     "kogniterm.ui.terminal.user_terminal",
-    "kogniterm.models.local.runtime",  # the model's process is asked again and again
-    "kogniterm.models.local.sources",  # pip downloads for minutes, with its progress shown
+    "kogniterm.addons.local_model.runtime",  # the model's process is asked again and again
+    "kogniterm.addons.local_model.sources",  # pip downloads for minutes, with its progress shown
     "kogniterm.addons.fleet.task_run",  # a session of its own, which can outlive its worker
 )
 """The home of starting programs, and what needs more of a program than its end."""

@@ -116,5 +116,5 @@ def test_every_command_that_pages_quote_is_compared() -> None:
         for match in re.finditer(f"{COMMAND}, {DATE}", part)
     }
     compared = {(quote.page, quote.command) for quote in QUOTES}
-    # models/local/test_eval_report.py compares the pages with the results of `make eval`.
+    # addons/local_model/test_eval_report.py compares the pages with the results of `make eval`.
     assert {one for one in quoted if one[1] != "make eval"} == compared

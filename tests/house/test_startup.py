@@ -87,7 +87,7 @@ def test_a_session_loads_no_more_than_it_uses(tmp_path: Path) -> None:
 import sys
 from kogniterm.__main__ import main
 status = main()
-loaded = [name for name in sys.modules if name.startswith("kogniterm.models.local.")]
+loaded = [name for name in sys.modules if name.startswith("kogniterm.addons.local_model.")]
 print(sorted(name.rpartition(".")[2] for name in loaded))
 print({"kogniterm.approval.analysis.analyser", "kogniterm.ui.screen.renderer"} & set(sys.modules))
 sys.exit(status)
@@ -103,4 +103,4 @@ sys.exit(status)
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "Hello.\n['bank']\nset()\n"
+    assert done.stdout == "Hello.\n['embedding']\nset()\n"

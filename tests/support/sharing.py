@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
-    "tests/models/local/test_chat.py": "the embedded model, loaded",
+    "tests/addons/local_model/test_chat.py": "the embedded model, loaded",
     "tests/models/providers/test_langchain.py": "the libraries of other providers, imported",
     "tests/models/providers/test_provider_images.py": "the libraries of other providers, imported",
     "tests/addons/warm/test_warm_calls.py": "the code, which a test changes",

@@ -15,7 +15,7 @@ WEIGHTS /= "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 
 
 def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTerminal) -> None:
-    pytest.importorskip("xllamacpp", reason="the extra local is not installed")
+    pytest.importorskip("xllamacpp", reason="the extra local-model is not installed")
     if not WEIGHTS.is_file():
         pytest.skip("the weights are not here; kogniterm models pull fetches them")
     terminal = open_terminal(columns=120, environment={"KOGNITERM_LOCAL_WEIGHTS": str(WEIGHTS)})

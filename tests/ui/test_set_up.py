@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from kogniterm import settings
+from kogniterm.addons.local_model import sources, weights
+from kogniterm.addons.local_model.weights import PartialFile, Weights
 from kogniterm.host import installation
 from kogniterm.models import model_registry
 from kogniterm.models.catalog import BY_NAME
-from kogniterm.models.local import sources, weights
-from kogniterm.models.local.weights import PartialFile, Weights
 from kogniterm.paths import resolve
 from kogniterm.runtime.operations import provider_login
 from kogniterm.types import Phrase
@@ -251,7 +251,7 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
     monkeypatch.setattr(weights, "CATALOGUE", (small, *weights.CATALOGUE[1:]))
     begun: list[int] = []
 
-    def slow(_entry: Weights) -> weights.Source:
+    def slow(_entry: Weights, _file: str | None) -> weights.Source:
         def fill(partial: PartialFile) -> None:
             begun.append(partial.size)
             while not partial.complete:

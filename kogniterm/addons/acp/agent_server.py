@@ -50,6 +50,7 @@ from kogniterm.errors import (
 from kogniterm.host.installation import own_command
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.standard_streams import standard_streams
+from kogniterm.models.embedded import embedded_model
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
@@ -159,11 +160,12 @@ class EditorAgent:
             name=say(Phrase("Embedded model")),
             description=say(Phrase("Needs no key; kogniterm models pull downloads it.")),
         )
+        without_key = [embedded] if embedded_model() is not None else []
         in_terminal = (client.auth is not None and client.auth.terminal) or meta.get(
             "terminal-auth"
         )
         if not in_terminal:
-            return [AuthMethodAgent(id=LOGIN, name=title, description=told), embedded]
+            return [AuthMethodAgent(id=LOGIN, name=title, description=told), *without_key]
         # Some editors take the command from here, others put `args` behind the agent's program.
         program, *words = own_command("login")
         started = {"command": program, "args": words, "label": title}
@@ -171,7 +173,7 @@ class EditorAgent:
             type="terminal", id=LOGIN, name=title, description=told, args=["login"],
             field_meta={"terminal-auth": started},
         )  # fmt: skip
-        return [login, embedded]
+        return [login, *without_key]
 
     async def authenticate(self, method_id: str, **_meta: Any) -> AuthenticateResponse:
         """Check that a model can be used."""

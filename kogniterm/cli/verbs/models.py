@@ -1,24 +1,25 @@
-"""`kogniterm models`: list all models; pull and remove the weights of the embedded one."""
+"""`kogniterm models`: list all models; the embedded one adds actions for its weights."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import ModelKeyMissingError
+from kogniterm.installed import of_verb
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
-from kogniterm.runtime.operations.action import Action, Argument, Report
+from kogniterm.models.embedded import embedded_model
+from kogniterm.runtime.operations.action import Action, Report
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.surface import stream_size
 
 if TYPE_CHECKING:
-    from kogniterm.models.local.weights import WeightsState
+    from kogniterm.models.embedded import WeightsState
     from kogniterm.models.model_lists import ListedModel, ModelListing
 
 WHOLE = 1_000
@@ -31,24 +32,24 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _list(call: CallOptions) -> Report:
-    from kogniterm.models.local.weights import CATALOGUE, state_of
     from kogniterm.ui.questions.model_choice import source_text
 
     listings = _listings(call)
     in_use = _in_use(call)
     folder = paths_in_use().weights
-    states = [state_of(entry, folder) for entry in CATALOGUE]
+    embedded = embedded_model()
+    states = embedded.states(folder) if embedded is not None else ()
     data = {
         "models": [_model_data(one, listing, in_use) for listing in listings
                    for one in listing.models],
         "prices_date": PRICES_DATE,
-        "local": {state.entry.name: _weights_data(state, folder) for state in states},
+        "local": {state.name: _weights_data(state) for state in states},
     }  # fmt: skip
     about = source_text(listings)
     return Report(
         data,
         [*_model_lines(listings, in_use), *map(_weights_line, states),
-         _("Folder: {folder}").format(folder=folder)],
+         *([_("Folder: {folder}").format(folder=folder)] if states else [])],
         notes=[about] if about else [],
     )  # fmt: skip
 
@@ -69,7 +70,6 @@ def _listings(call: CallOptions) -> list[ModelListing]:
 
 def _in_use(call: CallOptions) -> str:
     """Return the model that a new session uses; empty where none can be."""
-    from kogniterm.models.local.weights import default_weights
     from kogniterm.runtime.operations.provider_login import model_in_use
 
     paths = paths_in_use()
@@ -77,7 +77,8 @@ def _in_use(call: CallOptions) -> str:
         name = model_in_use(call.load_settings(), paths)
     except ModelKeyMissingError:
         return ""
-    return f"local:{default_weights(paths.weights).name}" if name == "local" else name
+    embedded = embedded_model()
+    return embedded.default_name(paths.weights) if embedded and name == "local" else name
 
 
 def _model_data(model: ListedModel, listing: ModelListing, in_use: str) -> dict[str, object]:
@@ -104,14 +105,14 @@ def _model_lines(listings: Sequence[ModelListing], in_use: str) -> list[str]:
     return [*(model_text(row, columns, rows).plain.rstrip() for row in rows), prices_text(), ""]
 
 
-def _weights_data(state: WeightsState, folder: Path) -> dict[str, object]:
+def _weights_data(state: WeightsState) -> dict[str, object]:
     return {
         "state": state.state,
-        "bytes": state.entry.size,
+        "bytes": state.size,
         "bytes_on_disk": state.bytes_on_disk,
-        "file": str(folder / state.entry.file),
-        "sha256": state.entry.sha256,
-        "license": state.entry.license,
+        "file": str(state.file),
+        "sha256": state.sha256,
+        "license": state.license,
     }
 
 
@@ -122,54 +123,15 @@ def _weights_line(state: WeightsState) -> str:
         "damaged": _("damaged"),
         "missing": _("not downloaded"),
     }
-    entry = state.entry
     size = _("{size} MB on disk, {memory} MB in memory").format(
-        size=entry.size // 1_000_000, memory=entry.memory // 1_000_000
+        size=state.size // 1_000_000, memory=state.memory // 1_000_000
     )
     width = max(map(len, words.values()))
-    return f"local:{entry.short}  {words[state.state]:<{width}}  {size}  {entry.license}"
-
-
-def _pull(call: CallOptions, name: str | None, source: str | None) -> Report:
-    from kogniterm.models.local.sources import source_of
-    from kogniterm.models.local.weights import DEFAULT_NAME, PullProgress, pull, weights_called
-    from kogniterm.ui.screen.progress import transfer
-
-    entry = weights_called(_bare(name or DEFAULT_NAME))
-    with transfer(entry.name) as display:
-
-        def progress(now: PullProgress) -> None:
-            display.update(now.done, now.total, now.doing)
-
-        file = pull(entry, paths_in_use().weights, source_of(entry, source), progress=progress)
-    ready = _("{title} is ready: {file} (its sha256 was checked).")
-    return Report(lines=[ready.format(title=entry.title, file=file)])
-
-
-def _remove(call: CallOptions, name: str) -> Report:
-    from kogniterm.models.local.weights import remove, weights_called
-
-    entry = weights_called(_bare(name))
-    freed = remove(entry, paths_in_use().weights)
-    words = (
-        _("Removed {title}: {size} MB freed.") if freed else _("{title} was not on this machine.")
-    )
-    return Report(lines=[words.format(title=entry.title, size=freed // 1_000_000)])
-
-
-def _bare(name: str) -> str:
-    """Return the name in the catalogue, from `local:NAME` too, the form used with --model."""
-    return name.removeprefix("local:")
+    return f"local:{state.short}  {words[state.state]:<{width}}  {size}  {state.license}"
 
 
 ACTIONS = (
     Action("list", "List the models of your providers and the local ones", _list, (JSON,),
            ("kogniterm models list",)),
-    Action("pull", "Download a local model; a partial download is continued", _pull, (
-        Argument("name", "Model to download: 0.5b or 1.5b (default: 0.5b)", "NAME", nargs="?"),
-        Argument("--source", "File to use; the checksum must still match", "FILE")),
-        ("kogniterm models pull",)),
-    Action("remove", "Delete a downloaded model", _remove, (
-        Argument("name", "Model to delete", "NAME"),),
-        ("kogniterm models remove NAME",)),
+    *of_verb("models"),
 )  # fmt: skip

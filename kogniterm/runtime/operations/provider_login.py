@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, UsageError
-from kogniterm.models.catalog import BY_NAME, Provider
+from kogniterm.models.catalog import BY_NAME, PROVIDERS, Provider
 from kogniterm.models.model_registry import default_name, is_installed, open_model
 from kogniterm.runtime.opening import KEY_SETTINGS, URL_SETTINGS, has_weights, model_options
 from kogniterm.settings.layers import read_env_file, remove_variables, save_setting, save_variable
@@ -30,11 +30,11 @@ TEST_TOKENS = 64
 SHORTEST_KEY = 16
 OLLAMA = BY_NAME["ollama"]
 OPENAI = BY_NAME["openai"]
-LOCAL = BY_NAME["local"]
 KEYED = tuple(BY_NAME[name] for name in KEY_SETTINGS)
 """The providers that need a key."""
 ACCOUNTS = (*KEYED, OLLAMA)
 """The providers that a variable in `.env` configures."""
+LOGINS = tuple(one.name for one in PROVIDERS if one in ACCOUNTS or one.name == "local")
 _ALIASES = {"gemini": "google_genai", "google": "google_genai", "claude": "anthropic"}
 _PLACEHOLDERS = ("…", "...", "your", "<")
 
@@ -42,11 +42,11 @@ _PLACEHOLDERS = ("…", "...", "your", "<")
 def provider_called(name: str) -> Provider:
     """Return the provider that a user calls `name`. Raises `UsageError` naming the known ones."""
     provider = BY_NAME.get(_ALIASES.get(name.lower(), name.lower()))
-    if provider is None or provider not in (*ACCOUNTS, LOCAL):
+    if provider is None or provider.name not in LOGINS:
         raise UsageError(
             "Unknown provider {name}. Choose from {names}.",
             name=name,
-            names=", ".join(one.name for one in (*ACCOUNTS, LOCAL)),
+            names=", ".join(LOGINS),
         )
     return provider
 

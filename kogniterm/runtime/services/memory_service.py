@@ -17,7 +17,6 @@ from kogniterm.memory.preferences import value_text
 from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.memory.statements import hide
-from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
 from kogniterm.sessions.fold import usage_note
@@ -64,7 +63,7 @@ class Offer(NamedTuple):
 class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
-    `project` scans the workspace. `examples` takes approved commands, unless the user wants none
+    `project` scans the workspace. `keep_example` takes approved commands, unless none are
     kept. `seen` is the number of the last record that was learned from. Without `real_commands`,
     commands are answered from a file, and how they end teaches nothing. `others` returns records
     of another session, from a number on, None while another process has it open.
@@ -76,7 +75,7 @@ class MemoryService:
         journal: Journal,
         project: ProjectScanner,
         others: Callable[[str, int], list[Record] | None],
-        examples: LearnedExamples | None = None,
+        keep_example: Callable[[str, str], object] | None = None,
         idle_seconds: float = IDLE_SECONDS,
         real_commands: bool = True,
     ) -> None:
@@ -84,7 +83,7 @@ class MemoryService:
         self.journal = journal
         self.project = project
         self.others = others
-        self.examples = examples
+        self.keep_example = keep_example
         self.task = ""
         self.idle_seconds = idle_seconds
         self.real_commands = real_commands
@@ -350,10 +349,10 @@ class MemoryService:
 
     def _keep_example(self, example: tuple[str, str] | None) -> None:
         """Keep an example for the local model. The journal it comes from is redacted."""
-        if self.examples is None or example is None:
+        if self.keep_example is None or example is None:
             return
         try:
-            self.examples.add(*example)
+            self.keep_example(*example)
         except OSError:
             log.exception("an example could not be kept")
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from kogniterm.addons.local_model.runtime import FinishedReply, LocalPrompt, Runtime
 from kogniterm.errors import ModelReplyError, ModelUnavailableError
-from kogniterm.models.local.runtime import FinishedReply, LocalPrompt, Runtime
 
 PRELOAD = """
 import sys
 from pathlib import Path
-from kogniterm.models.local.runtime import Runtime
+from kogniterm.addons.local_model.runtime import Runtime
 runtime = Runtime(Path(sys.argv[1]), context=256)
 runtime.preload()
 print("started", flush=True)

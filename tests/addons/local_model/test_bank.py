@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.eval.table import tasks
 from kogniterm import approval
-from kogniterm.models.local.bank import (
+from kogniterm.addons.local_model.bank import (
     LANGUAGES,
     MOST,
     Bank,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.eval.table import WORK, tasks
-from kogniterm.models.local.bank import examples
-from kogniterm.models.local.commands import CommandWriter, Completion
-from kogniterm.models.local.conversation import (
+from kogniterm.addons.local_model.bank import examples
+from kogniterm.addons.local_model.commands import CommandWriter, Completion
+from kogniterm.addons.local_model.conversation import (
     asks_for_judgement,
     asks_how,
     goes_on,
@@ -17,8 +17,8 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.runtime import LocalPrompt
-from kogniterm.models.local.steps import parts_of
+from kogniterm.addons.local_model.runtime import LocalPrompt
+from kogniterm.addons.local_model.steps import parts_of
 from kogniterm.text.language import language_of
 
 # The later sets only measure: a test of the rules on them would tune the rules to them.

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm.addons.local_model.chat import LocalModel, open_local
+from kogniterm.addons.local_model.runtime import LocalPrompt, Runtime, chat_text, usable_threads
+from kogniterm.addons.local_model.steps import unrun_answer
 from kogniterm.errors import ContextOverflowError, ModelUnavailableError
-from kogniterm.models.local.chat import LocalModel, open_local
-from kogniterm.models.local.runtime import LocalPrompt, Runtime, chat_text, usable_threads
-from kogniterm.models.local.steps import unrun_answer
 from kogniterm.types import AnswerDelta, ModelRequest, Reply, ToolSpec
 from tests.support.programs import needs
 

@@ -15,11 +15,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kogniterm.addons.local_model.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.host.programs import SYSTEM_PATH
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import walk_folder
-from kogniterm.models.local.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.settings import environment
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase

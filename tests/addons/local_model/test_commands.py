@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from kogniterm.errors import ModelReplyError
-from kogniterm.models.local.bank import CommandExample, LearnedExamples, examples
-from kogniterm.models.local.commands import (
+from kogniterm.addons.local_model.bank import CommandExample, LearnedExamples, examples
+from kogniterm.addons.local_model.commands import (
     CommandWriter,
     Completion,
     command_chat,
@@ -19,8 +18,9 @@ from kogniterm.models.local.commands import (
     names_in,
     needless_harm,
 )
-from kogniterm.models.local.runtime import LocalPrompt
-from kogniterm.models.local.steps import TurnSoFar, turn_so_far
+from kogniterm.addons.local_model.runtime import LocalPrompt
+from kogniterm.addons.local_model.steps import TurnSoFar, turn_so_far
+from kogniterm.errors import ModelReplyError
 from kogniterm.types import Usage
 
 Write = Callable[[LocalPrompt], Awaitable[Completion]]

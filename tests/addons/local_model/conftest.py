@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.models.local.chat import LocalModel, open_local
-from kogniterm.models.local.weights import DEFAULT_NAME, DataPackages, Weights, find, weights_called
+from kogniterm.addons.local_model.chat import LocalModel, open_local
+from kogniterm.addons.local_model.weights import (
+    DEFAULT_NAME,
+    DataPackages,
+    Weights,
+    find,
+    weights_called,
+)
 from kogniterm.paths import resolve
 
 # Read while this is loaded: no test sees the user's own environment.

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import NamedTuple
 
 from kogniterm import prompts
+from kogniterm.addons.local_model.bank import Bank, CommandExample, examples
+from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wording
+from kogniterm.addons.local_model.runtime import Chat, LocalPrompt, chat_text
+from kogniterm.addons.local_model.steps import TurnSoFar
 from kogniterm.errors import ModelReplyError
 from kogniterm.host.programs import find_user_program
-from kogniterm.models.local.bank import Bank, CommandExample, examples
-from kogniterm.models.local.conversation import asks_how, asks_to_look, wording
-from kogniterm.models.local.runtime import Chat, LocalPrompt, chat_text
-from kogniterm.models.local.steps import TurnSoFar
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain
 from kogniterm.types import Usage
 

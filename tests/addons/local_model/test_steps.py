@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.models.local.steps import answer, parts_of, turn_so_far, unrun_answer
+from kogniterm.addons.local_model.steps import answer, parts_of, turn_so_far, unrun_answer
 
 
 def asked(text: str) -> HumanMessage:

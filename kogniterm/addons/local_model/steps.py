@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
-from kogniterm.models.local.conversation import goes_on, say, sentences, wording
+from kogniterm.addons.local_model.conversation import goes_on, say, sentences, wording
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 from kogniterm.types import EXECUTE_COMMAND
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
-from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
-from kogniterm.models.local.bank import CommandExample
-from kogniterm.models.local.commands import CommandWriter, Completion
-from kogniterm.models.local.conversation import (
+from kogniterm.addons.local_model.bank import CommandExample
+from kogniterm.addons.local_model.commands import CommandWriter, Completion
+from kogniterm.addons.local_model.conversation import (
     asks_for_judgement,
     asks_how,
     is_beyond,
@@ -30,15 +29,22 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.runtime import Chat, FinishedReply, LocalPrompt, Runtime, chat_text
-from kogniterm.models.local.steps import (
+from kogniterm.addons.local_model.runtime import (
+    Chat,
+    FinishedReply,
+    LocalPrompt,
+    Runtime,
+    chat_text,
+)
+from kogniterm.addons.local_model.steps import (
     TurnSoFar,
     answer,
     answer_language,
     turn_so_far,
     unrun_answer,
 )
-from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
+from kogniterm.addons.local_model.weights import DEFAULT_NAME, Weights, find, weights_called
+from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
 from kogniterm.text.language import LANGUAGES
 from kogniterm.types import (
     EXECUTE_COMMAND,

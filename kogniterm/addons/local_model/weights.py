@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 from kogniterm.errors import (
     ModelError,
@@ -28,6 +28,7 @@ from kogniterm.errors import (
     UsageError,
     why,
 )
+from kogniterm.models.embedded import PullProgress, WeightsState
 from kogniterm.storage.folders import read_own_json, try_lock
 from kogniterm.types import Phrase
 
@@ -104,15 +105,6 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 class WeightsMismatchError(ModelError):
     """The bytes are not those of the file that the pinned checksum names."""
-
-
-@dataclass(frozen=True, slots=True)
-class PullProgress:
-    """The progress of a pull, in bytes, and what it is doing at the moment."""
-
-    done: int
-    total: int
-    doing: Phrase
 
 
 Progress = Callable[[PullProgress], None]
@@ -270,26 +262,24 @@ def find(entry: Weights, folder: Path) -> Path | None:
     return file
 
 
-class WeightsState(NamedTuple):
-    """The state of a file: bytes on disk, and whether they are the whole, intact file."""
-
-    entry: Weights
-    state: Literal["ready", "partial", "damaged", "missing"]
-    bytes_on_disk: int
-
-
 def state_of(entry: Weights, folder: Path) -> WeightsState:
     """Return the state of `entry` in `folder`."""
-    partial = folder / f"{entry.file}.partial"
+    file, partial = folder / entry.file, folder / f"{entry.file}.partial"
+    state: Literal["ready", "partial", "damaged", "missing"] = "missing"
+    bytes_on_disk = 0
     try:
         found = find(entry, folder)
     except WeightsMismatchError:
-        return WeightsState(entry, "damaged", (folder / entry.file).stat().st_size)
-    if found is not None:
-        return WeightsState(entry, "ready", found.stat().st_size)
-    if partial.is_file() and partial.stat().st_size:
-        return WeightsState(entry, "partial", partial.stat().st_size)
-    return WeightsState(entry, "missing", 0)
+        state, bytes_on_disk = "damaged", file.stat().st_size
+    else:
+        if found is not None:
+            state, bytes_on_disk = "ready", found.stat().st_size
+        elif partial.is_file() and partial.stat().st_size:
+            state, bytes_on_disk = "partial", partial.stat().st_size
+    return WeightsState(
+        entry.name, entry.short, entry.title, file, entry.size, entry.memory, entry.sha256,
+        entry.license, entry.context_window, state, bytes_on_disk,
+    )  # fmt: skip
 
 
 def remove(entry: Weights, folder: Path) -> int:
