@@ -21,6 +21,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,6 +234,35 @@ def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequenc
                     module,
                     _settings_of(module, module, "--includes", "--file", str(file)),
                 )
+
+
+def repository_outside(workspace: Path) -> tuple[str, str] | None:
+    """Return git's own folder and the working tree of `workspace` where it does not hold both.
+
+    None where the folder names another working tree: a `.git` file of a project could name any.
+    """
+    above = (workspace, *workspace.parents)
+    tree = next((one for one in above if os.path.lexists(one / ".git")), None)
+    if tree is None or (dot := tree / ".git").is_symlink():
+        return None
+    with suppress(OSError, ValueError, IndexError):
+        folder = dot
+        if dot.is_file():
+            folder = Path(tree, dot.read_text().removeprefix("gitdir:").strip()).resolve()
+            if folder.parent.name == "worktrees":
+                named = Path((folder / "gitdir").read_text().strip()).parent
+                folder = folder.parent.parent
+            else:
+                named = folder / _WORKTREE.findall((folder / "config").read_text())[-1]
+            if named.resolve() != tree.resolve():
+                return None
+        outside = not folder.is_relative_to(workspace) and tree != Path.home()
+        if outside and _may_be_repository(folder) and folder.stat().st_uid == os.geteuid():
+            return str(folder), str(tree)
+    return None
+
+
+_WORKTREE = re.compile(r"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\n]+)", re.MULTILINE)
 
 
 def _may_be_repository(folder: Path) -> bool:

@@ -11,7 +11,7 @@ from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import ModelKeyMissingError
-from kogniterm.installed import of_verb
+from kogniterm.installed import named
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.models.embedded import embedded_model
 from kogniterm.runtime.operations.action import Action, Report
@@ -133,5 +133,5 @@ def _weights_line(state: WeightsState) -> str:
 ACTIONS = (
     Action("list", "List the models of your providers and the local ones", _list, (JSON,),
            ("kogniterm models list",)),
-    *of_verb("models"),
+    *named("ACTIONS", "models"),
 )  # fmt: skip

@@ -52,7 +52,8 @@ class Sandbox:
     ones with secrets; `closed` can be read there and never written; `shown` are folders that
     programs inside need even where a private /tmp or a hidden folder would cover them. `access` is
     what commands may do: write there, or only read. `own_sockets` is whether this machine lets
-    local sockets work inside, in a kind that can have them.
+    local sockets work inside, in a kind that can have them. `repository` is git's own folder, and
+    the working tree, where that folder lies outside of the workspace.
     """
 
     kind: SandboxKind
@@ -66,6 +67,7 @@ class Sandbox:
     shown: tuple[str, ...] = ()
     access: Literal["write", "read"] = "write"
     own_sockets: bool = True
+    repository: tuple[str, str] | None = None
 
     def view(
         self,
@@ -142,6 +144,8 @@ class Sandbox:
         found = planted.GuardedFiles()
         for folder in map(real, (self.workspace, *self.writable)):
             planted.search(folder, found, hidden=not within(real(self.home), folder))
+        if self.repository is not None:
+            planted.search_repository(*self.repository, found)
         return found
 
     def protects(self, path: str) -> bool:
@@ -160,7 +164,8 @@ class Sandbox:
 
     def roots(self) -> list[str]:
         """Return the folders that can be written in part or as a whole, without links."""
-        return list(dict.fromkeys(map(real, (self.workspace, *self.writable))))
+        git = self.repository[:1] if self.repository is not None else ()
+        return list(dict.fromkeys(map(real, (self.workspace, *self.writable, *git))))
 
     def kept_closed(self) -> list[str]:
         """Return the paths that are never writable: code and data of the host process."""

@@ -82,17 +82,31 @@ def search(workspace: str, found: GuardedFiles, *, hidden: bool = True) -> None:
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
     """
-    try:
-        root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
-    except OSError:
-        return
-    try:
+    with suppress(OSError), _root(workspace) as root:
         run, left, folders = _Search(root, workspace, found, hidden), MOST_ENTRIES, deque([""])
         while folders and not found.stopped:
             folder = folders.popleft()
             left -= run.look(folder, folders)
             if left < 0:
                 found.stopped = f"{workspace}/{folder}"
+
+
+def search_repository(folder: str, tree: str, found: GuardedFiles) -> None:
+    """Add to `found` what configures git in its own `folder` outside of the working `tree`."""
+    above, name = os.path.split(folder)
+    with suppress(OSError), _root(above) as root, _root(tree) as top:
+        _Search(root, above, found, hidden=True).repository(name)
+        run = _Search(top, tree, found, hidden=True)
+        for included, value in _paths_in_config(root, name):
+            if not included:
+                run.guard_named(value)
+
+
+@contextmanager
+def _root(folder: str) -> Iterator[int]:
+    root = os.open(folder, _FLAGS | os.O_DIRECTORY)
+    try:
+        yield root
     finally:
         os.close(root)
 
@@ -136,12 +150,12 @@ class _Search:
                 entries = _asked_for(place)  # too many to look at each: ask for the names instead
             names_here = {name for name, _ in entries}
             if names_here >= _REPOSITORY and folder:
-                self._repository(folder)
+                self.repository(folder)
                 return len(entries)
             for name, is_folder in entries:
                 path = f"{folder}/{name}" if folder else name
                 if name == ".git" and is_folder:
-                    self._repository(path)
+                    self.repository(path)
                 elif name == ".git" or name in guarded:
                     self._guard(path)
                 elif not folder and name.startswith(".") and not self._hidden:
@@ -169,7 +183,7 @@ class _Search:
                             self.found.states[f"{self.workspace}/{path}"] = state
             return len(entries)
 
-    def _repository(self, folder: str) -> None:
+    def repository(self, folder: str) -> None:
         """Note the files that configure git in a repository's folder, and in its submodules."""
         place = f"{self.workspace}/{folder}"
         self.found.named.append(place)
@@ -187,16 +201,22 @@ class _Search:
         for name, _ in self._entries(f"{folder}/worktrees"):
             for file in ("config.worktree", "commondir", "gitdir"):
                 self._note(f"{folder}/worktrees/{name}/{file}")
-        for named in self._named_in_config(folder):
-            self.found.named.append(f"{self.workspace}/{named}")
-            if not any(within(f"{self.workspace}/{named}", one) for one in self.found.kept):
-                self._guard(named)
+        for included, value in _paths_in_config(self.root, folder):
+            self.guard_named(f"{folder if included else folder.rpartition('/')[0]}/{value}")
         self._submodules(f"{folder}/modules", 3)
+
+    def guard_named(self, name: str) -> None:
+        """Guard a file or folder of the workspace that a repository's config names."""
+        path = os.path.normpath(f"{self.workspace}/{name}")
+        if within(path, self.workspace) and path != self.workspace:
+            self.found.named.append(path)
+            if not any(within(path, one) for one in self.found.kept):
+                self._guard(path[len(self.workspace) + 1 :])
 
     def _submodules(self, folder: str, deepest: int) -> None:
         entries = self._entries(folder) if deepest else []
         if {name for name, _ in entries} >= _REPOSITORY:
-            self._repository(folder)
+            self.repository(folder)
             return
         if entries and len(self.found.kept) < MOST_MOUNTS:
             self.found.pinned.append(f"{self.workspace}/{folder}")
@@ -207,26 +227,6 @@ class _Search:
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         with _opened(self.root, folder) as place:
             return [] if place is None else _entries_in(place, MOST_BELOW)
-
-    def _named_in_config(self, folder: str) -> Iterator[str]:
-        """Yield files and folders of the workspace that a repository's config names."""
-        try:
-            with _opened(self.root, folder) as place:
-                if place is None:
-                    return
-                file = os.open("config", _FLAGS, dir_fd=place)
-        except OSError:
-            return
-        try:
-            text = os.read(file, _LONGEST_CONFIG) if stat.S_ISREG(os.fstat(file).st_mode) else b""
-        finally:
-            os.close(file)
-        top = folder.rpartition("/")[0]
-        for key, value in _NAMED_IN_CONFIG.findall(text):
-            base = folder if key.lower() == b"path" else top
-            path = os.path.normpath(f"{self.workspace}/{base}/{os.fsdecode(value).strip()}")
-            if within(path, self.workspace) and path != self.workspace:
-                yield path[len(self.workspace) + 1 :]
 
     def _guard(self, path: str, *, sample: str = "") -> bool:
         """Note the state of `path` and protect it; return whether there is something to protect."""
@@ -257,6 +257,23 @@ class _Search:
             else:
                 self.found.states[f"{self.workspace}/{path}"] = _state(place, name, seen)
             return kind
+
+
+def _paths_in_config(root: int, folder: str) -> Iterator[tuple[bool, str]]:
+    """Yield whether it is an included file, and its path, of each that a repository names."""
+    try:
+        with _opened(root, folder) as place:
+            if place is None:
+                return
+            file = os.open("config", _FLAGS, dir_fd=place)
+    except OSError:
+        return
+    try:
+        text = os.read(file, _LONGEST_CONFIG) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
+    for key, value in _NAMED_IN_CONFIG.findall(text):
+        yield key.lower() == b"path", os.fsdecode(value).strip()
 
 
 def _note_below(place: int, path: str, found: GuardedFiles, sample: str, left: list[int]) -> None:

@@ -36,6 +36,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.safe_git import (
     remote_addresses,
+    repository_outside,
     started_by,
 )
 from kogniterm.protocols import Tool
@@ -726,6 +727,7 @@ def open_sandbox(
         # Scripts of the user's own skills are run there, in a folder that is hidden otherwise.
         shown=tuple(filter(None, [environ.get("VIRTUAL_ENV"), str(paths.extensions.skills)])),
         own_sockets=found.own_sockets,
+        repository=repository_outside(Path(workspace)),
     )
     return box, tuple(reasons)
 

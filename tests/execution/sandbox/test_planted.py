@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.planted import find_planted
 from kogniterm.host.programs import SYSTEM_PATH, find_program
+from kogniterm.host.safe_git import repository_outside
 from tests.support.executing import BUILT, KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
 
@@ -260,6 +262,54 @@ def test_ordinary_work_with_git_goes_on_unseen(box: Sandbox, work: Path) -> None
     )
     assert seen == []
     assert git(work, "log", "--format=%s").split() == ["moved", "two", "one"]
+
+
+def beside(work: Path, kind: str) -> Path:
+    """Make a repository whose own folder lies beside the working tree; return the tree."""
+    main, tree = work / "main", work / "tree"
+    git(work, "init", "-q", str(main))
+    git(main, "commit", "-qm", "first", "--allow-empty")
+    if kind == "worktree":
+        git(main, "worktree", "add", "-q", str(tree))
+    elif kind == "submodule":
+        tree = main / "part"
+        git(work, "clone", "-q", "main", "other")
+        allowed = ("-c", "protocol.file.allow=always")
+        git(main, *allowed, "submodule", "--quiet", "add", str(work / "other"), "part")
+    else:
+        (tree := main / "sub").mkdir()
+    return tree
+
+
+@pytest.mark.parametrize("kind", ["worktree", "submodule", "subfolder"])
+def test_git_works_where_its_own_folder_lies_outside_the_workspace(
+    box: Sandbox, work: Path, kind: str
+) -> None:
+    tree = beside(work, kind)
+    found = repository_outside(tree)
+    assert found is not None
+    own = Path(found[0])
+    before = steering_of(own)
+    inside = replace(box, workspace=str(tree), repository=found)
+    seen = changed(inside, "echo x > a && git add a && git commit -qm done && git checkout -qb two")
+    assert git(tree, "log", "--format=%s", "-1") == "done"
+    assert seen == []
+    attacked = changed(inside, f"echo evil > {own}/hooks/pre-commit; echo evil >> {own}/config")
+    assert (steering_of(own) == before) is inside.gives.namespaces
+    assert bool(attacked) is not inside.gives.namespaces
+
+
+def steering_of(own: Path) -> list[str]:
+    return [(own / "config").read_text(), *sorted(one.name for one in (own / "hooks").iterdir())]
+
+
+def test_a_file_of_a_project_opens_no_foreign_repository(work: Path) -> None:
+    git(work, "init", "-q", "main")
+    beside(work / "main", "worktree")
+    (forged := work / "forged").mkdir()
+    for named in ("main/.git", "main/main/.git/worktrees/tree"):
+        (forged / ".git").write_text(f"gitdir: {work}/{named}\n")
+        assert repository_outside(forged) is None
 
 
 def test_a_folder_of_packages_costs_no_search(box: Sandbox, work: Path) -> None:
