@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.fold import Note, fold, usage_of_note
 from kogniterm.sessions.records import (
     Compacted,
@@ -43,8 +44,8 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.sessions.journal.journal import Journal
-    from kogniterm.types import UserInput
+    from kogniterm.sessions.journal.codec import StoredRecord
+    from kogniterm.sessions.journal.journal import SessionJournal
 
 
 class PastCompaction(NamedTuple):
@@ -191,7 +192,6 @@ class PastTurn:
 
     @property
     def nodes(self) -> list[NodeUpdate]:
-        """The updates of nodes, in order."""
         return [part for part in self.parts if isinstance(part, NodeUpdate)]
 
     @property
@@ -200,7 +200,6 @@ class PastTurn:
         return max((self.last if self.end is None else self.end.time) - self.time, 0)
 
     def count(self, model: str, usage: Usage) -> None:
-        """Add calls of a model."""
         if usage != Usage():
             self.models[model] = self.models.get(model, Usage()) + usage
 
@@ -250,12 +249,16 @@ class SessionHistory:
             self._read(record)
             self.seq, self.open_turn.last = record.seq, record.time
 
-    def lose(self, seq: int, kind: str, request_id: str | None) -> None:
-        """Take a record into account of which only the stored kind and request are readable."""
-        self.open_turn.parts.append(PastDamage(seq))
-        known = self._actions.get(request_id or "")
-        if known is not None and kind in ("intent", "outcome"):
-            known.damaged = True
+    def read_stored(self, stored: Iterable[StoredRecord]) -> None:
+        """Take stored records into account; of a damaged one only its kind and its request."""
+        for one in stored:
+            try:
+                self.read([one.record()])
+            except StorageCorruptError:
+                self.open_turn.parts.append(PastDamage(one.seq))
+                known = self._actions.get(one.request_id or "")
+                if known is not None and one.kind in ("intent", "outcome"):
+                    known.damaged = True
 
     def _read(self, record: Record) -> None:
         turn, seq, time = self.open_turn, record.seq, record.time
@@ -377,7 +380,7 @@ def point_at(found: Sequence[Point], moment: float) -> int:
     return bisect_right([point.time for point in found], moment) - 1
 
 
-def step_back(journal: Journal, point: Point) -> Rewound:
+def step_back(journal: SessionJournal, point: Point) -> Rewound:
     """Return the record that takes the conversation back to `point`."""
     state, seq = journal.state, point.seq
     first = state.history_seq if state.history_seq < seq else 1

@@ -284,7 +284,6 @@ class SessionRecording:
 
 
 def recording_of(records: Iterable[Record]) -> SessionRecording:
-    """Return the recording of a session's records."""
     recording = SessionRecording()
     recording.records = list(by_request(without_repeats(records)))
     plan_mode, mode = "auto", ""
