@@ -96,7 +96,6 @@ class ModelLists:
 
     @property
     def asked(self) -> tuple[Provider, ...]:
-        """The providers that have a live list."""
         return tuple(provider for provider in self.providers if provider.name in _LISTS)
 
     def known(self, provider: Provider, problem: Phrase | None = None) -> ModelListing:
@@ -137,7 +136,6 @@ def _as_listed_model(provider: Provider, name: str, options: ModelOptions) -> Li
 
 
 def _weights(options: ModelOptions) -> tuple[str, ...]:
-    """Return the names of the weights that are on this machine."""
     folder = options.weights_folder
     if folder is None:
         return ()

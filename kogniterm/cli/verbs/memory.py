@@ -119,7 +119,6 @@ def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any)
 def _prefer(
     call: CallOptions, name: str | None, value: list[str], here: bool, remove: bool
 ) -> Report:
-    """List the preferences, set one, or remove one."""
     from kogniterm.runtime.operations.stored_data import remove_preference
 
     if name and not (value or remove):
