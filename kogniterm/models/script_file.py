@@ -288,5 +288,6 @@ class Script(YamlPart):
 
 def read_script(path: Path) -> Script:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    script, script._file = read_values(Script, path)
+    script, file = read_values(Script, path)
+    script._file = file
     return script
