@@ -21,7 +21,6 @@ from kogniterm.cli.options import GENERAL, SESSION, explained
 from kogniterm.cli.verbs.completion import SCRIPTS
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.settings.schema import (
-    SECTIONS,
     Settings,
     flag_of,
     is_secret,
@@ -33,6 +32,15 @@ from kogniterm.ui.commands.help_topics import TOPICS
 ROOT = Path(__file__).resolve().parent.parent
 LINE = 120
 """Columns of a line in generated pages."""
+SECTIONS = {
+    "model": "The model",
+    "plan": "Planning and approval",
+    "command_timeout": "Limits",
+    "memory": "What is kept",
+    "language": "The screen",
+    "executor": "For testing",
+}
+"""Headings of the generated pages, by the first setting of each section."""
 PLAIN = 8
 """Words of an explanation that may be left out, as in "TITLE: new title"."""
 

@@ -73,7 +73,6 @@ class PromptFile:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables of all its texts."""
         return tuple(dict.fromkeys(name for one in self.texts.values() for name in one.variables))
 
 

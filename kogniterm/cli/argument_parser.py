@@ -96,7 +96,6 @@ class _HelpFormatter(argparse.HelpFormatter):
 
     @property
     def columns(self) -> int:
-        """The columns that help may use."""
         return self._width
 
     def _format_action_invocation(self, action: argparse.Action) -> str:

@@ -222,7 +222,6 @@ class StreamJsonSink(JsonSink):
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Print one event."""
         super().__call__(event)
         kind = events.event_name(type(event))
         if kind != "command_output":  # has been printed in whole characters

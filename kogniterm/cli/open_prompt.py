@@ -43,7 +43,7 @@ def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRo
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal. For one task without it: kogniterm run "…".')
     from kogniterm.settings.layers import save_setting
-    from kogniterm.ui.app import run_repl
+    from kogniterm.ui.app import build_repl
     from kogniterm.ui.repl import Wiring
     from kogniterm.ui.screen.screen_preferences import from_quick
 
@@ -51,13 +51,13 @@ def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRo
     environ = environment()
     first = quick(environ, call.settings)
     opener = Opener(call._replace(at_prompt=True), folder, first)
-    return run_repl(
-        open_session=opener.open,
-        preferences=from_quick(first, folder),
-        folder=folder,
-        home=environ.get("HOME", ""),
-        version=__version__,
-        wiring=Wiring(
+    repl = build_repl(
+        opener.open,
+        from_quick(first, folder),
+        folder,
+        environ.get("HOME", ""),
+        __version__,
+        Wiring(
             set_up=opener.set_up,
             session_id=call.resume,
             sessions=sessions,
@@ -67,6 +67,7 @@ def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRo
             save_preference=partial(save_setting, first.paths.config_file),
         ),
     )
+    return asyncio.run(repl.run())
 
 
 def workspace_files(folder: Path) -> Iterator[tuple[str, float]]:

@@ -439,17 +439,14 @@ class Both:
         self._sinks = (first, second)
 
     def begin(self, session_id: str, model: str, folder: str) -> None:
-        """Pass the session on."""
         for sink in self._sinks:
             sink.begin(session_id, model, folder)
 
     def __call__(self, event: Event) -> None:
-        """Pass one event on."""
         for sink in self._sinks:
             sink(event)
 
     def finish(self, answer: Answer) -> None:
-        """End the output of the task."""
         for sink in self._sinks:
             sink.finish(answer)
 

@@ -74,7 +74,6 @@ class UserScreen:
         """Draw nothing: the screen is about the task."""
 
     def __call__(self, event: Event) -> None:
-        """Draw one event."""
         self._sink(event)
 
     def finish(self, answer: Answer) -> None:
@@ -121,7 +120,6 @@ class UserScreen:
         return await ask_parked(self._questions, question)
 
     def terminal(self) -> Terminal:
-        """Return the terminal, to lend to a command that needs a keyboard."""
         live = self._live
         return UserTerminal(
             self._keys,
@@ -161,15 +159,12 @@ class UserScreen:
 
     @property
     def painter(self) -> Painter:
-        """The painter in use."""
         return self._display.painter
 
     def size(self) -> tuple[int, int]:
-        """Return (rows, columns)."""
         return self._surface.size()
 
     def commit(self, text: str) -> None:
-        """Write `text`."""
         self._surface.commit(text)
 
     async def _edit_text(self, text: str) -> str | None:

@@ -169,7 +169,6 @@ def session_json(info: SessionInfo) -> dict[str, object]:
 
 
 def recipe_store() -> RecipeStore:
-    """Return the user's recipes."""
     from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.runtime.services.written_files import WrittenFiles
 

@@ -126,7 +126,6 @@ class OutputKeeper:
 
     @property
     def cut_file(self) -> bool:
-        """Return whether the file lacks a part of the output."""
         return self._path is not None and self._written < self.total
 
     @property
@@ -138,9 +137,8 @@ class OutputKeeper:
         """Return the last `size` raw bytes, or fewer."""
         return bytes((self._tail or self._head)[-size:])
 
-    def last_lines(self, count: int = 10) -> str:
-        """Return the last lines that the screen shows."""
-        return "\n".join(self._shown(self.last(16 << 10))[0].splitlines()[-count:])
+    def last_lines(self) -> str:
+        return "\n".join(self._shown(self.last(16 << 10))[0].splitlines()[-10:])
 
     def render(self) -> Rendered:
         """Return text as a screen would show it, clipped to the head and a longer tail."""
@@ -178,7 +176,6 @@ class OutputKeeper:
         return screen.text(), screen.last_full_screen
 
     def close(self) -> None:
-        """Close the file."""
         self._add(self._held)
         self._held = b""
         if self._file is not None:
@@ -225,7 +222,6 @@ class LiveFeed:
         return self._next if self._buffer else None
 
     def flush(self) -> None:
-        """Pass on what waits."""
         if self._sink is None or not self._buffer:
             return
         data, held = bytes(self._buffer), b""

@@ -13,20 +13,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
 from kogniterm.execution.executor import COLUMNS, ROWS, CommandExecutor, Lane
 from kogniterm.execution.process.running_command import Ending, RunOptions, command_result
-from kogniterm.settings.user_files import read_text, yaml_values
 from kogniterm.settings.yaml_parts import (
     Often,
     Pattern,
     Seconds,
     Text,
     YamlPart,
-    complaint,
+    read_values,
 )
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import CommandResult
@@ -103,11 +102,7 @@ class CommandScript(YamlPart):
 
 def read_command_script(path: Path) -> CommandScript:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    file = yaml_values(path, read_text(path), literal=True)
-    try:
-        script = CommandScript.model_validate(file.data)
-    except ValidationError as error:
-        raise complaint(file, error) from error
+    script, _ = read_values(CommandScript, path)
     script._path = path
     return script
 

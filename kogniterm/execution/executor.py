@@ -214,7 +214,6 @@ class CommandExecutor:
 
     @property
     def next_output(self) -> str:
-        """Return the file that will hold the next command's raw output."""
         return str(self._outputs / f"{self._number:04}.log")
 
     @property
@@ -692,7 +691,6 @@ class CommandExecutor:
         return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 
     def wait_job(self, job_id: str, timeout: float | None = None, *, or_asks: bool = False) -> Job:
-        """Wait until a job has ended (`or_asks` for input), at most `timeout` seconds."""
         job = self._jobs.find(job_id)
         if or_asks:
             job.settle(timeout or 0.0, self._launcher.sync)
@@ -701,7 +699,6 @@ class CommandExecutor:
         return self._synced(job)
 
     def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
-        """Return what a job reads from its terminal at this moment, if anything."""
         return self._jobs.find(job_id).running.asks()
 
     def send_keys(self, job_id: str, text: str) -> str:

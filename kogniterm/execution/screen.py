@@ -187,7 +187,6 @@ class ScreenPage:
         return True
 
     def text_lines(self) -> list[str]:
-        """Return all lines, oldest first."""
         return self.scrolled + [line.text() for line in self.lines]
 
 

@@ -43,6 +43,5 @@ class Holder:
 
 
 def this_process() -> Holder:
-    """Return this process as a holder."""
     pid = os.getpid()
     return Holder(socket.gethostname(), this_boot(), pid, start_of(pid) or "unknown")

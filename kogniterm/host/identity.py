@@ -37,7 +37,6 @@ def account_name() -> str:
 
 
 def name_of(number: int) -> str:
-    """Return the name of the account with this number, or the number where there is none."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

@@ -92,7 +92,6 @@ def _is_writable(folder: Path) -> bool:
 
 
 def program_folder() -> Path:
-    """Return the folder of the package that is running."""
     return Path(kogniterm.__file__).parent
 
 

@@ -57,7 +57,6 @@ def _call(number: int, *arguments: object, about: str | None = None) -> int:
 
 
 def prctl(option: int, value: int) -> None:
-    """Set an attribute of this process."""
     check_result(LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 

@@ -194,7 +194,6 @@ class Lesson:
 
     @property
     def told(self) -> Phrase:
-        """The lesson in one sentence."""
         if self.wording:
             return Phrase("{text}", {"text": self.wording})
         if self.fix:

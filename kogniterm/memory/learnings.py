@@ -251,8 +251,8 @@ class Learnings:
             self._index(edited)
         return edited
 
-    def similar(self, task: str, limit: int = 3) -> list[Lesson]:
-        """Return lessons from similar tasks, best first.
+    def similar(self, task: str) -> list[Lesson]:
+        """Return up to three lessons from similar tasks, best first.
 
         Those that say what worked instead come first; of equal score, failures come first.
         """
@@ -276,7 +276,7 @@ class Learnings:
             if len(asked & set(stems_of(f"{lessons[one].task} {_about(lessons[one])}")))
             >= min(2, len(asked))
         )
-        return list(islice(similar, limit))
+        return list(islice(similar, 3))
 
     def all(self) -> list[Lesson]:
         """Return every lesson of this project, oldest first."""

@@ -138,7 +138,6 @@ SAFE_EDITORS = (
 
 
 def value_text(value: object) -> str:
-    """Return a value as users type it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)

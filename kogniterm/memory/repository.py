@@ -121,7 +121,6 @@ class FactRepository:
         return list(chain.values())
 
     def audit(self, limit: int = 100) -> list[MemoryAuditEntry]:
-        """Return the newest audit entries, newest first."""
         rows = self.sql.execute(
             "SELECT id, at, operation, fact_id, who FROM memory_audit "
             f"WHERE {SCOPE} ORDER BY id DESC LIMIT ?",

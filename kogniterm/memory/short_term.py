@@ -87,7 +87,6 @@ class SessionRepository:
         return next(found, SessionNotes(session_id))
 
     def all(self) -> list[SessionNotes]:
-        """Return the notes on every session of the project."""
         rows = self._sql.execute(
             "SELECT session_id, cursor_seq, last_used, ended_seq, provider FROM memory_sessions "
             "WHERE user_id = ? AND project_id = ? ORDER BY session_id",

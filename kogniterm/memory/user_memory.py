@@ -187,7 +187,6 @@ class Memory:
 
     @property
     def user(self) -> str:
-        """The user's id."""
         return self.repository.user
 
     @property
@@ -196,7 +195,6 @@ class Memory:
         return self.repository.project
 
     def close(self) -> None:
-        """Release the database."""
         self.sql.close()
 
 

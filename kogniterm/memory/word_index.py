@@ -176,7 +176,6 @@ class StoredWords:
         return [term for (term,) in rows if self.holding(term)]
 
     def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        """Return the terms of facts, in order."""
         if self._texts is not None:
             return {one: stems_of(self._texts[one]) for one in fact_ids if one in self._texts}
         rows: dict[int, str] = {}

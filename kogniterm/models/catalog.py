@@ -188,7 +188,6 @@ def images_of(provider: str, model: str) -> tuple[str, ...]:
 
 
 def searches(provider: str, model: str) -> bool:
-    """Return whether a model's provider searches the web for it."""
     return _fitting(model, _TABLES["search"].get(provider, {}).items()) or False
 
 

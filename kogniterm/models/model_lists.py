@@ -96,7 +96,6 @@ class ModelLists:
 
     @property
     def asked(self) -> tuple[Provider, ...]:
-        """The providers that have a live list."""
         return tuple(provider for provider in self.providers if provider.name in _LISTS)
 
     def known(self, provider: Provider, problem: Phrase | None = None) -> ModelListing:

@@ -15,7 +15,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
-    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
@@ -33,7 +32,7 @@ from kogniterm.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
 )
-from kogniterm.settings.user_files import plain, read_text, yaml_values
+from kogniterm.settings.user_files import plain
 from kogniterm.settings.yaml_parts import (
     Count,
     Often,
@@ -41,7 +40,7 @@ from kogniterm.settings.yaml_parts import (
     Seconds,
     Text,
     YamlPart,
-    complaint,
+    read_values,
 )
 from kogniterm.types import EXECUTE_COMMAND, ModelPurpose
 
@@ -289,10 +288,6 @@ class Script(YamlPart):
 
 def read_script(path: Path) -> Script:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    file = yaml_values(path, read_text(path), literal=True)
-    try:
-        script = Script.model_validate(file.data)
-    except ValidationError as error:
-        raise complaint(file, error) from error
+    script, file = read_values(Script, path)
     script._file = file
     return script

@@ -55,7 +55,7 @@ from kogniterm.types import (
 
 if TYPE_CHECKING:
     from kogniterm.agent.messages import Observed
-    from kogniterm.sessions.journal.journal import Journal
+    from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.records import Record
 
 
@@ -167,7 +167,7 @@ class TurnJournal:
     `outputs` is the folder of the session's raw outputs.
     """
 
-    journal: Journal
+    journal: SessionJournal
     secrets: Redacting
     clock: Clock
     key: bytes = b""

@@ -1,25 +1,23 @@
-"""Verify journals by their hash chain, and list what was proposed, judged, decided and run.
+"""Verify journals by their hash chain, and list the commands that were judged.
 
 `verify` recomputes every hash, and compares with the hashed content what is stored beside it: the
 id of a request, and the columns of the session's row. The head file (`anchor`) tells whether the
-end of the journal is there, and `verify_all` whether every session is. `trail` collects the history
-of each action request from its records.
+end of the journal is there, and `verify_all` whether every session is.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.anchor import end_missing, fault_of, missing_sessions, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
-from kogniterm.sessions.history import PastAction, PastTurn, SessionHistory, notes
+from kogniterm.sessions.history import SessionHistory, notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, readable_records, stored_records
 from kogniterm.sessions.journal.journal import WORKED, read_snapshot, snapshot_of
@@ -217,105 +215,6 @@ def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -
 
 
 # --- the trail -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ActionTrail:
-    """The history of one action request.
-
-    Times in seconds since the epoch; what is unknown or did not happen is None or empty. `agent` is
-    the task of the sub-agent that asked, in short. `output_digest` is the SHA-256 of what the
-    model saw.
-    """
-
-    request_id: str
-    seq: int
-    turn: int
-    time: float
-    tool: str = ""
-    proposed: str = ""
-    purpose: str = ""
-    agent: str = ""
-    label: str = ""
-    risks: tuple[Phrase, ...] = ()
-    verdict: str = ""
-    reasons: tuple[Phrase, ...] = ()
-    decision: str = ""
-    decided_by: str = ""
-    decision_reason: str = ""
-    decision_reasons: tuple[Phrase, ...] = ()
-    command: str = ""
-    cwd: str = ""
-    env_hash: str = ""
-    started: float | None = None
-    ended: float | None = None
-    status: str = ""
-    exit_code: int | None = None
-    output_bytes: int = 0
-    output_digest: str = ""
-
-
-def trail(database: Database, session_id: str) -> list[ActionTrail]:
-    """Return one entry for each action request, in the order of their first records.
-
-    Damaged records are left out, but their columns still tell that a command started or ended.
-    """
-    history = SessionHistory()
-    history.read_stored(stored_records(database, session_id))
-    turns = history.all_turns
-    return [_entry(turn, action) for turn in turns for action in turn.actions.values()]
-
-
-def _entry(turn: PastTurn, action: PastAction) -> ActionTrail:
-    request, decision, result = action.request, action.decision, action.result
-    entry = ActionTrail(
-        action.id,
-        action.seq,
-        turn.number,
-        action.time,
-        command=action.command,
-        cwd=action.cwd,
-        env_hash=action.env_hash,
-        started=action.started,
-        ended=action.ended,
-        status=action.status,
-    )
-    if request is not None:
-        entry = replace(
-            entry,
-            tool=request.tool,
-            proposed=request.command,
-            purpose=request.purpose,
-            agent=request.agent_task,
-        )
-    elif action.intent is not None:  # not proposed: a command that the user ran with `!`
-        entry = replace(entry, tool="!", decision="approve", decided_by="person")
-    if action.judgements:
-        judged = action.judgements[-1]
-        entry = replace(
-            entry,
-            label=judged.report.label,
-            risks=judged.report.reasons,
-            verdict=judged.verdict.kind,
-            reasons=judged.verdict.reasons,
-        )
-    if decision is not None:
-        entry = replace(
-            entry,
-            decision=decision.kind,
-            decided_by=decision.by,
-            decision_reason=decision.reason,
-            decision_reasons=decision.reasons,
-        )
-    if result is not None:
-        output = result.text.encode("utf-8", "surrogatepass")
-        entry = replace(
-            entry,
-            exit_code=result.exit_code,
-            output_bytes=result.output_bytes,
-            output_digest=hashlib.sha256(output).hexdigest(),
-        )
-    return entry
 
 
 def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from kogniterm.sessions.journal.codec import StoredRecord
-    from kogniterm.sessions.journal.journal import Journal
+    from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.types import UserInput
 
 
@@ -228,7 +228,6 @@ class PastTurn:
 
     @property
     def nodes(self) -> list[NodeUpdate]:
-        """The updates of nodes, in order."""
         return [one.part for one in self.moments if isinstance(one.part, NodeUpdate)]
 
     @property
@@ -241,7 +240,6 @@ class PastTurn:
         return max((self.last if self.end is None else self.end.time) - self.time, 0)
 
     def count(self, model: str, usage: Usage) -> None:
-        """Add calls of a model."""
         if usage != Usage():
             self.models[model] = self.models.get(model, Usage()) + usage
 
@@ -435,7 +433,7 @@ def point_at(found: Sequence[Point], moment: float) -> int:
     return bisect_right([point.time for point in found], moment) - 1
 
 
-def step_back(journal: Journal, point: Point) -> Rewound:
+def step_back(journal: SessionJournal, point: Point) -> Rewound:
     """Return the record that takes the conversation back to `point`."""
     state, seq = journal.state, point.seq
     first = state.history_seq if state.history_seq < seq else 1

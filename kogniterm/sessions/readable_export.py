@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,35 +204,23 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOutline:
-    """One turn: the task, the commands with their exit codes, the answer (None: not ended).
+def outline(database: Database, session_id: str) -> list[dict[str, Any]]:
+    """Return the turns of a session for JSON, in order; damaged records are left out.
 
-    With `rewound` the conversation went back to before it: it is no longer part of it.
+    Each has the task, the commands with their exit codes, and the answer (None: not ended). With
+    `rewound` the conversation went back to before it: it is no longer part of it.
     """
-
-    turn: int
-    time: float
-    task: str
-    commands: tuple[dict[str, Any], ...] = field(default_factory=tuple)
-    answer: str | None = None
-    stop: str | None = None
-    rewound: bool = False
-
-
-def outline(database: Database, session_id: str) -> list[TurnOutline]:
-    """Return the turns of a session in order; damaged records are left out."""
     kinds = ("input", "intent", "outcome", "turn_ended", "rewound")
     return [
-        TurnOutline(
-            turn.number,
-            turn.time,
-            turn.input.typed,
-            tuple(_started(action) for action in turn.actions.values() if action.intent),
-            turn.end.answer if turn.end else None,
-            turn.end.stop if turn.end else None,
-            turn.rewound,
-        )
+        {
+            "turn": turn.number,
+            "time": turn.time,
+            "task": turn.input.typed,
+            "commands": [_started(action) for action in turn.actions.values() if action.intent],
+            "answer": turn.end.answer if turn.end else None,
+            "stop": turn.end.stop if turn.end else None,
+            "rewound": turn.rewound,
+        }
         for turn in SessionHistory(readable_records(database, session_id, kinds=kinds)).turns
     ]
 

@@ -132,8 +132,9 @@ def by_request(records: Iterable[Record]) -> Iterator[Record]:
     groups: dict[str, list[Record]] = {}
     key = ""
     for record in records:
-        request = _request_ran(record.body)
-        if request is None and not isinstance(record.body, Noted | SessionOpened):
+        body = record.body
+        request = body.request_id if isinstance(body, Intent | Outcome) else _request_of(body)
+        if request is None and not isinstance(body, Noted | SessionOpened):
             yield from chain.from_iterable(groups.values())
             groups.clear()
             key = ""
@@ -142,11 +143,6 @@ def by_request(records: Iterable[Record]) -> Iterator[Record]:
         key = request or key
         groups.setdefault(key, []).append(record)
     yield from chain.from_iterable(groups.values())
-
-
-def _request_ran(body: RecordBody) -> str | None:
-    """Return the request that a record belongs to, once it was proposed."""
-    return body.request_id if isinstance(body, Intent | Outcome) else _request_of(body)
 
 
 def _stable(value: Any) -> Any:
@@ -284,7 +280,6 @@ class SessionRecording:
 
 
 def recording_of(records: Iterable[Record]) -> SessionRecording:
-    """Return the recording of a session's records."""
     recording = SessionRecording()
     recording.records = list(by_request(without_repeats(records)))
     plan_mode, mode = "auto", ""

@@ -362,7 +362,6 @@ class SessionStore:
         return []
 
     def close(self) -> None:
-        """Release the database."""
         self.database.close()
 
 

@@ -99,7 +99,6 @@ def read_env_file(path: Path, *, must_exist: bool = False) -> dict[str, Value]:
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, Value]:
-    """Return the environment as values."""
     return {name: Value(raw, SettingOrigin("environment", name)) for name, raw in environ.items()}
 
 

@@ -90,15 +90,6 @@ ScriptedFile = Annotated[str, AfterValidator(_scripted_file)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
 
 MASK = "********"
-SECTIONS = {
-    "model": "The model",
-    "plan": "Planning and approval",
-    "command_timeout": "Limits",
-    "memory": "What is kept",
-    "language": "The screen",
-    "executor": "For testing",
-}
-"""Headings of the generated pages, by the first setting of each section."""
 
 
 def _setting(

@@ -191,7 +191,6 @@ def entries_in(path: Path, text: str | None, key: str) -> dict[str, Any]:
 
 
 def entries_data(whole: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file with these entries."""
     text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "replace")
 

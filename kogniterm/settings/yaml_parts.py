@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -17,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kogniterm.errors import FileValues, SettingsError
+from kogniterm.settings.user_files import read_text, yaml_values
 from kogniterm.text.spelling import closest_word
 
 
@@ -80,7 +82,19 @@ Often = Annotated[Count | None, BeforeValidator(_often)]
 """A number of times, or `forever` (None)."""
 
 
-def complaint(file: FileValues, error: ValidationError) -> SettingsError:
+PartT = TypeVar("PartT", bound=YamlPart)
+
+
+def read_values(kind: type[PartT], path: Path) -> tuple[PartT, FileValues]:
+    """Return the values of a file, and their lines. Raises `UsageError` with file, line and key."""
+    file = yaml_values(path, read_text(path), literal=True)
+    try:
+        return kind.model_validate(file.data), file
+    except ValidationError as error:
+        raise _complaint(file, error) from error
+
+
+def _complaint(file: FileValues, error: ValidationError) -> SettingsError:
     """Return the first complaint about the values of `file`, with its line and key."""
     detail = error.errors(include_url=False)[0]
     place, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})

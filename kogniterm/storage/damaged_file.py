@@ -88,7 +88,6 @@ class FileInUse:
         return now - CHECK_SECONDS < self._checked <= now
 
     def note_check(self, now: float) -> None:
-        """Note that the database was checked and is sound."""
         self._checked, self._found_sound = now, True
 
     def note_damage(self) -> None:

@@ -128,13 +128,11 @@ class Database:
             return execute(statement, [whole(v) if isinstance(v, str) else v for v in values])
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """Run one statement; returns the rows it gives, if any."""
         with self._lock, self._errors():
             cursor = self._cursor(statement, values)
             return list(cursor.fetchall()) if cursor.description else []
 
     def one(self, statement: str, values: Sequence[object] = ()) -> Row | None:
-        """Return the first row, or None."""
         rows = self.execute(statement, values)
         return rows[0] if rows else None
 
@@ -220,7 +218,6 @@ class Database:
                 self._cursor(f"VACUUM (FULL) {table}")
 
     def close(self) -> None:
-        """Release the database."""
         with self._lock, self._errors():
             self._connection.close()
         if self._in_use is not None:

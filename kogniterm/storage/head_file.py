@@ -262,7 +262,6 @@ def steady(
 
 
 def beside(database: Path) -> Path:
-    """Return the head file of a SQLite database."""
     return database.with_name(database.name + ".heads")
 
 

@@ -120,7 +120,6 @@ class _SearchForm:
 
     @cached_property
     def plain(self) -> re.Pattern[str]:
-        """The pattern for a text."""
         return self._compiled(_GAP)
 
     @cached_property

@@ -88,9 +88,9 @@ def _is_worded(value: str) -> bool:
     return value.isalpha() and switches * 3 < len(value)
 
 
-def _looks_random(value: str, minimum: int) -> bool:
+def _looks_random(value: str) -> bool:
     """Return whether `value` reads like a generated token, not a word, number, path or id."""
-    if len(value) < minimum or _UUID.fullmatch(value) or _PATH.fullmatch(value):
+    if len(value) < 12 or _UUID.fullmatch(value) or _PATH.fullmatch(value):
         return False
     if _is_worded(value) and not (value.islower() or value.isupper()):
         return False
@@ -128,7 +128,7 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     if _UUID.fullmatch(value):
         # Tokens of several services are UUIDs; other values are seldom called TOKEN in capitals.
         return name.isupper() and name.endswith("_TOKEN")
-    return bool(WEAK.search(name)) and " " not in value and _looks_random(value, 12)
+    return bool(WEAK.search(name)) and " " not in value and _looks_random(value)
 
 
 def _assigned(text: str) -> Iterator[Secret]:
@@ -366,7 +366,6 @@ class Redactor:
 
     @property
     def known(self) -> int:
-        """Return how many secrets are known."""
         return len(self._numbers)
 
     @property
@@ -412,13 +411,11 @@ class Redactor:
         return tuple({text[one.start : one.end]: None for one in found})
 
     def mark(self, text: str, values: Sequence[str]) -> str:
-        """Return `text` with a placeholder wherever one of `values` stands."""
         shown = replace_values(text, values, self._mark)
         self._compile()
         return shown
 
     def placeholder(self, text: str) -> str:
-        """Return the first placeholder of the session in `text`; "" without one."""
         found = self._own.search(text) if "[secret:" in text else None
         return found[0] if found is not None else ""
 

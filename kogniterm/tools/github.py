@@ -45,8 +45,6 @@ class GithubArguments(Arguments):
 
 
 def github(client: NetClient, token: str | None = None, url: str = API_URL) -> SchemaTool[Any]:
-    """Return the tool."""
-
     async def ask(path: str) -> Any:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         if token:

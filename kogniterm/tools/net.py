@@ -217,7 +217,8 @@ class NetClient:
         except ValueError as error:
             raise ToolError("{host} is not a valid host name or address.", host=host) from error
         try:
-            addresses = [name] if _is_address(name) else await self._resolve(name, port)
+            is_address = ":" in name or name.replace(".", "").isdigit()
+            addresses = [name] if is_address else await self._resolve(name, port)
         except OSError as error:
             raise ToolError("The host {host} was not found.", host=name) from error
         if not addresses:
@@ -236,10 +237,6 @@ class NetClient:
 def _origin(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc.lower()
-
-
-def _is_address(name: str) -> bool:
-    return ":" in name or name.replace(".", "").isdigit()
 
 
 async def _resolve(host: str, port: int) -> list[str]:

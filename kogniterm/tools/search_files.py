@@ -164,7 +164,6 @@ def _in_output(
 def _shown(
     found: _FoundLines, arguments: TextArguments, pattern: Pattern, folders: _Folders, room: int
 ) -> str:
-    """Return the findings as text for the model."""
     notes = [*folders.notes, *_not_looked(found.skipped)]
     if not found.lines:
         where = folders.shown(folders.root)
@@ -231,8 +230,6 @@ def _part(line: str, hit: tuple[int, int] | None) -> str:
 def find_files(
     cwd: Callable[[], str], workspace: str, room: Callable[[], int] = lambda: MAX_CHARS
 ) -> SchemaTool[FindFilesArguments]:
-    """Return the tool that finds files by name."""
-
     def find(arguments: FindFilesArguments) -> str:
         folders = _folders(cwd(), workspace, arguments.path)
         skipped: list[str] = []

@@ -218,8 +218,6 @@ class SkillArguments(Arguments):
 
 
 def use_skill(skills: SkillPort) -> SchemaTool[SkillArguments]:
-    """Return the tool over the skills of a session."""
-
     def effect_of(arguments: SkillArguments) -> EffectClass:
         return "person" if skills.asks(arguments.name) else "none"
 
@@ -239,7 +237,6 @@ class _NoSkills:
     """The skills where none can be used: none asks anything, and no file is one of theirs."""
 
     async def use(self, name: str) -> str:
-        """Raise `ToolError`."""
         raise ToolError("There is no skill {name}.", name=name)
 
     def asks(self, name: str) -> bool:

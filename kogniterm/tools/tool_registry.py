@@ -79,7 +79,6 @@ class ToolPorts:
 def session_tools(
     ports: ToolPorts, *, brave_key: str | None = None, github_token: str | None = None
 ) -> Mapping[str, Tool]:
-    """Return the tools by name."""
     client = NetClient()
     looking = (ports.cwd, ports.workspace, ports.is_secret, ports.outputs)
     # In the order in which they are preferred.

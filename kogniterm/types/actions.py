@@ -204,7 +204,6 @@ class GitCall:
 
     @property
     def verb(self) -> str:
-        """Return the subcommand."""
         return self.words[0]
 
 

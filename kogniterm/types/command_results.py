@@ -109,7 +109,6 @@ class PipeStatus:
 
     @property
     def failed(self) -> bool:
-        """Return whether it failed."""
         return bool(self.code) and not (self.cut or self.answers)
 
     @property

@@ -170,7 +170,6 @@ class UserInput:
 
     @property
     def typed(self) -> str:
-        """Return the text that the user typed."""
         return self.line or self.text
 
     @property

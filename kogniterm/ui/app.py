@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 
@@ -12,25 +11,6 @@ from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
 from kogniterm.ui.repl import OpenSession, Repl, Wiring
 from kogniterm.ui.screen.screen_preferences import Preferences
-
-
-def run_repl(
-    *,
-    open_session: OpenSession,
-    preferences: Preferences,
-    folder: str,
-    home: str = "",
-    version: str = "",
-    wiring: Wiring | None = None,
-) -> int:
-    """Run the prompt until the user leaves; return the exit status.
-
-    `open_session(id)` opens a session (None: a new one) and is first called after the prompt
-    was drawn, so it may import whatever it likes; it runs on the loop and should do slow work
-    in a thread.
-    """
-    repl = build_repl(open_session, preferences, folder, home, version, wiring)
-    return asyncio.run(repl.run())
 
 
 def open_front(controls: Controls) -> Front:
@@ -53,7 +33,12 @@ def build_repl(
     wiring: Wiring | None = None,
     front: Callable[[Controls], Front] = open_front,
 ) -> Repl:
-    """Return a REPL on a front, ready to run."""
+    """Return the REPL; its `run` returns the exit status once the user leaves.
+
+    `open_session(id)` opens a session (None: a new one) and is first called after the prompt
+    was drawn, so it may import whatever it likes; it runs on the loop and should do slow work
+    in a thread.
+    """
     display = Display(preferences)
     repl = Repl(open_session, display, COMMANDS, folder, home, wiring)
     controls = Controls(repl, version)

@@ -45,11 +45,9 @@ class AskingApprover(SessionApprover):
         self._edited: dict[str, str] = {}
 
     def tell(self, text: Phrase) -> None:
-        """Tell the user what became of a permission."""
         self._display.say(text)
 
     async def ask_about(self, asked: Asked) -> Approval:
-        """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
         session, request = self._session, asked.facts.request
         subject = self._subject(asked)
         masked = self._masked(subject)

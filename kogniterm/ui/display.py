@@ -93,14 +93,12 @@ class Display:
 
     @property
     def theme(self) -> Theme:
-        """The theme in use."""
         prefs = self.preferences
         color = prefs.color and not prefs.bare
         return choose_theme(prefs.theme, color=color, background=self._background)
 
     @property
     def painter(self) -> Painter:
-        """The painter in use."""
         if self.screen is not None:
             return self.screen.painter
         return self._new_painter()
@@ -186,7 +184,6 @@ class Display:
         return self.screen.finished if self.screen is not None else ()
 
     def command_running(self) -> bool:
-        """Tell whether a command's frame is open."""
         return self.screen is not None and self.screen.frame is not None
 
     def plan_shown(self, plan: Plan) -> None:

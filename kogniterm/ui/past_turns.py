@@ -106,7 +106,6 @@ class _HiddenScreen(ev.EventVisitor):
         return self._painter.lines(line, self._columns)[0]
 
     def turn(self, items: Sequence[Item]) -> _TurnLines:
-        """Return the lines of a turn, which begins with its input."""
         begun = self._length()
         self._draw(items[0])
         head = self._length() - begun

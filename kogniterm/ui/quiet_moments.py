@@ -60,7 +60,6 @@ class PendingFactQuestion(ChoiceQuestion[PendingAnswer]):
         return painter.paint(Text(said, "muted"), columns)
 
     def outcome(self, choice: Choice) -> Phrase:
-        """Return what became of the fact."""
         values = {"id": self.label, "text": self.fact}
         if choice == "confirm":
             return Phrase("{id} is kept: {text}", values)
@@ -70,7 +69,6 @@ class PendingFactQuestion(ChoiceQuestion[PendingAnswer]):
 
     @property
     def hint(self) -> str:
-        """The effect of Enter and Esc with words on the line."""
         return _("Enter: send your text; the fact waits · Esc: back to the question")
 
     def words(self, text: str) -> Step[PendingAnswer]:

@@ -213,7 +213,6 @@ class Repl:
         return await wiring.set_up(screen)
 
     async def reopen(self, session_id: str | None) -> None:
-        """Close the session, if one is open, and open another one."""
         self.turns.pause()
         # What stood on the line at the last tick may have been sent since.
         self._drafts.leave()
@@ -280,11 +279,9 @@ class Repl:
 
     @property
     def opened(self) -> bool:
-        """Return whether a session is open."""
         return self._session is not None
 
     def ask_model(self, user_input: UserInput) -> None:
-        """Queue an input for the model."""
         pasted = user_input.foreign or self.front.pasted(user_input.typed)[1]
         self.turns.add(Work(input=replace(user_input, foreign=pasted)))
 
@@ -467,7 +464,6 @@ class Repl:
     # --- leaving --------------------------------------------------------------------------------
 
     def leave(self, status: int = 0) -> None:
-        """Stop what runs and leave."""
         self.spawn(self._quit(status))
 
     def leave_when_done(self) -> None:
@@ -564,7 +560,6 @@ def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 
 
 def _import_drawing() -> None:
-    """Load what draws, on a thread."""
     import kogniterm.ui.questions.approval
     import kogniterm.ui.screen.renderer  # noqa: F401  # the import is the work
 
@@ -607,7 +602,6 @@ def next_mode(session: LiveSession) -> ApprovalMode:
 
 
 def mode_line(session: LiveSession) -> Phrase:
-    """Return the approval mode and what it does."""
     from kogniterm.runtime.questions.approval_facts import MODE_HELP
     from kogniterm.ui.words.approval_words import mode_text
 

@@ -105,8 +105,6 @@ def names_of(commands: Iterable[Command]) -> frozenset[str]:
 
 
 def skill_command(name: str, described: str) -> Command:
-    """Return the slash command that runs a skill."""
-
     async def run(repl: Any, argument: str) -> None:
         from kogniterm.runtime.inputs.custom_commands import skill_input
 

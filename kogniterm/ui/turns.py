@@ -78,7 +78,6 @@ class Work(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text as the user typed it."""
         if self.shell is not None:
             return f"!{self.shell}"
         return self.input.typed if self.input is not None else ""
@@ -113,11 +112,9 @@ class Turns:
 
     @property
     def waiting(self) -> list[str]:
-        """The texts that wait in the queue."""
         return [work.text for work in self.queue if work.text]
 
     def begin(self) -> None:
-        """Begin to work on the queue."""
         self._open = True
         self._next()
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 
-from kogniterm.sessions.chain_audit import trail, verify
-from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.store import SessionStore
-from kogniterm.types import Decision, Phrase, RiskReport, Verdict
 from tests.sessions.on_file import ON_FILE
-from tests.support.conversation import agent_turn, command_turn, write
+from tests.support.conversation import command_turn, write
 
 
 @pytest.fixture
@@ -71,59 +67,3 @@ def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
     report = verify(store.database, session)
     assert report.broken == 7
     assert "no record shows that it was forgotten" in str(report.reason)
-
-
-def test_the_trail_tells_each_request_from_proposal_to_exit(
-    store: SessionStore, session: str
-) -> None:
-    first, second = trail(store.database, session)
-    assert (first.request_id, first.turn, second.turn) == ("r1", 1, 2)
-    assert (first.proposed, first.command) == ("ls | wc -l", "ls | wc -l")
-    assert (first.label, first.verdict) == ("safe_readonly", "allow")
-    assert (first.decision, first.decided_by) == ("approve", "policy")
-    assert (first.status, first.exit_code) == ("finished", 0)
-    assert first.cwd == "/home/ana/project"
-    assert first.output_digest == hashlib.sha256(b"7\n").hexdigest()
-    assert first.started is not None
-    assert first.ended is not None
-    assert first.ended > first.started
-
-
-def test_the_trail_of_a_rejection(store: SessionStore) -> None:
-    journal = store.create(folder="/home/ana", model="scripted:a")
-    _, node, requested, _, _, _, outcome, *_ = command_turn(1, command="rm -r /")
-    assert isinstance(node, NodeRan)
-    assert isinstance(requested, Requested)
-    assert isinstance(outcome, Outcome)
-    write(
-        journal,
-        [
-            node,
-            requested,
-            Judged(
-                "r1",
-                RiskReport("rm -r /", "dangerous", (Phrase("deletes {x}", {"x": "/"}),)),
-                Verdict("ask"),
-            ),
-            Decided("r1", Decision("reject", "rm -r /", "ana", "are you mad")),
-            Outcome("r1", "refused", outcome.message),
-        ],
-    )
-    (entry,) = trail(store.database, journal.state.session_id)
-    journal.close()
-    assert (entry.decision, entry.decided_by, entry.decision_reason) == (
-        "reject",
-        "ana",
-        "are you mad",
-    )
-    assert [str(risk) for risk in entry.risks] == ["deletes /"]
-    assert (entry.command, entry.started, entry.status) == ("", None, "refused")
-
-
-def test_the_trail_says_which_sub_agent_asked(store: SessionStore) -> None:
-    journal = store.create(folder="/home/ana", model="scripted:a")
-    write(journal, agent_turn(1) + command_turn(2))
-    journal.close()
-    entries = trail(store.database, journal.state.session_id)
-    assert [entry.agent for entry in entries] == ["Count the files", "Count the files", ""]
-    assert verify(store.database, journal.state.session_id).intact

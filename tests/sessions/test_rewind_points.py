@@ -146,7 +146,7 @@ def test_readers_see_where_the_conversation_went_back(
     go_back(journal, 2)
     session = journal.state.session_id
     assert "went back to before turn 2" in "".join(markdown(store, session))
-    assert [turn.rewound for turn in outline(store.database, session)] == [False, True, True]
+    assert [turn["rewound"] for turn in outline(store.database, session)] == [False, True, True]
 
 
 def test_the_list_of_sessions_forgets_how_a_turn_ended_that_was_taken_back(

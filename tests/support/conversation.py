@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from kogniterm.sessions.journal.journal import Journal
+from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -108,7 +108,7 @@ def agent_turn(turn: int, *, answered: bool = True) -> list[RecordBody]:
     ]
 
 
-def write(journal: Journal, bodies: list[RecordBody]) -> None:
+def write(journal: SessionJournal, bodies: list[RecordBody]) -> None:
     """Append all records."""
     for body in bodies:
         journal.append(body)
@@ -117,7 +117,7 @@ def write(journal: Journal, bodies: list[RecordBody]) -> None:
 SECRET = "ghp_" + "q8Zr2LxV0nTb5KcY7mWs4PdJ1hGf3AeR9uXi"
 
 
-def eventful_session(journal: Journal) -> None:
+def eventful_session(journal: SessionJournal) -> None:
     """Write a session in which everything happens that an export has to tell.
 
     Turn 1 runs a command with a plan, turn 2 a sub-agent, turn 3 is refused an action, calls a tool

@@ -388,7 +388,6 @@ class _Export:
     # --- the document ------------------------------------------------------------------------
 
     def document(self, title: str, folder: str) -> Json:
-        """Return the whole document."""
         self._close(self.root)
         embedded = [self._embedded(agent) for agent in [*self._ended, *self._agents.values()]]
         actions = [one for turn in self._history.all_turns for one in turn.actions.values()]

@@ -151,7 +151,6 @@ class Analyser:
         self.gave_up = False
 
     def text(self, command: str, scope: Scope) -> None:
-        """Judge shell text."""
         too_long = len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
         if too_long or self._shell_depth > MAX_SHELL_DEPTH:
             self._give_up("Too long or too deeply nested to check.")
@@ -471,7 +470,6 @@ class Analyser:
     def _run(
         self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
     ) -> None:
-        """Judge one program with its arguments."""
         with self._findings.running(tuple(arg.value for arg in args), scope):
             self._program(args, scope, piped=piped, stdin=stdin)
 

@@ -47,7 +47,6 @@ class Argument(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Return whether it is a number."""
         filled = self.value.replace(HOLE, "0") if self.number else self.value
         return not self.tainted and bool(_NUMBER.match(filled))
 
@@ -146,7 +145,6 @@ class Parsed(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the options."""
         return frozenset(option.name for option in self.options)
 
     @property

@@ -82,7 +82,6 @@ class Scope:
         return inner
 
     def forget_arguments(self) -> None:
-        """Forget the positional parameters."""
         for name in "@*123456789":
             self.variables.pop(name, None)
 

@@ -169,7 +169,6 @@ class CommandFindings:
         self.program(UNREAD)
 
     def has(self, kind: EffectKind) -> bool:
-        """Return whether an effect of this kind was found."""
         return any(effect.kind == kind for effect in self._effects)
 
     def report(self, command: str) -> RiskReport:
@@ -304,7 +303,6 @@ class Call:
 
     @property
     def bare(self) -> list[Argument]:
-        """The arguments that are not options."""
         return [arg for arg in self.args if not arg.value.startswith("-")]
 
     def parse(self, *, operands_end: bool = False, single: bool = False) -> Parsed:

@@ -73,7 +73,6 @@ class WordLexer:
         self._parts: list[Part] = []
 
     def word(self) -> tuple[Part, ...]:
-        """Return the parts of an unquoted word."""
         steps = 0
         while self._at < self._end:
             self._unquoted(self._text[self._at])

@@ -178,7 +178,6 @@ def _c_for(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _while_(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """Build while and until."""
     group = node.children[-1]
     head = build.sequence(node.children[1:-1], node.children[0].end_byte, group.start_byte, depth)
     return Loop(_body(build, group, depth), head=head)

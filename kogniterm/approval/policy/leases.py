@@ -106,7 +106,6 @@ class Lease:
 
     @property
     def text(self) -> Phrase:
-        """The permission in words."""
         if self.kind == "exact" and not self.anywhere:
             values = {"command": render(self.report.command), "folder": self.folder}
             exactly = Phrase("exactly this command: {command} (in {folder})", values)

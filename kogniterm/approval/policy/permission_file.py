@@ -50,7 +50,6 @@ class Permission:
 
     @property
     def toml(self) -> str:
-        """The permission as it stands in the file."""
         lease = self.lease
         texts = (
             ("id", lease.id),

@@ -87,7 +87,6 @@ class Rule:
         return self.path is None or any(_may_reach(name, self.path) for name in files)
 
     def applies(self, tool: str, mode: ApprovalMode) -> bool:
-        """Return whether the rule is about a tool, in a mode."""
         # What is denied or asked about here is so on other machines too; what is allowed is not.
         reached = self.tool == EXECUTE_COMMAND and tool == RUN_ON_HOSTS and self.decision != "allow"
         return (self.names_tool(tool) or reached) and self.mode in (None, mode)
@@ -181,7 +180,6 @@ class RuleSet:
         return RuleSet(self.rules + other.rules)
 
     def about(self, tool: str) -> tuple[Rule, ...]:
-        """Return the rules about a tool."""
         return tuple(rule for rule in self.rules if rule.names_tool(tool))
 
     def denying(self, tool: str) -> Rule | None:

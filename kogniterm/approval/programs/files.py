@@ -228,7 +228,6 @@ def chmod(call: Call) -> None:
 
 
 def chown(call: Call) -> None:
-    """Judge chown and chgrp."""
     parsed = call.parse()
     recursive = parsed.has("R", "recursive")
     _changes_rights(call, parsed.operands[1:] or parsed.operands, recursive=recursive)

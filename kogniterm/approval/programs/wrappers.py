@@ -105,7 +105,6 @@ def command(call: Call) -> None:
 
 
 def busybox(call: Call) -> None:
-    """Judge the applet of busybox."""
     if call.args:
         call.inner(call.args, piped=call.piped)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,9 +31,9 @@ from kogniterm.ui.words.approval_words import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.runtime.operations.stored_data import Proof
-    from kogniterm.sessions.chain_audit import ActionTrail, ChainReport
+    from kogniterm.sessions.chain_audit import ChainReport
+    from kogniterm.sessions.history import PastAction
     from kogniterm.sessions.store import SessionStore
 
 
@@ -65,7 +65,16 @@ def _verify(store: SessionStore, call: CallOptions, sessions: list[str]) -> Repo
     if checked.heads is not None:
         data.append({"part": "heads", "intact": False, "reason": str(checked.heads)})
     if facts is not None and (facts.facts or facts.faults):
-        data.append(_facts_data(facts))
+        data.append(
+            {
+                "part": "memory",
+                "intact": not facts.faults,
+                "facts": facts.facts,
+                "records": facts.entries,
+                "head": facts.head,
+                "reason": "; ".join(map(str, facts.faults)) or None,
+            }
+        )
     return Report(
         data,
         [*map(chain_text, checked.sessions), *_other_texts(proof)],
@@ -92,17 +101,6 @@ def _other_texts(proof: Proof) -> Iterator[str]:
             "memory: {count} facts, all as they were written",
             facts.facts,
         )
-
-
-def _facts_data(report: LedgerReport) -> dict[str, object]:
-    return {
-        "part": "memory",
-        "intact": not report.faults,
-        "facts": report.facts,
-        "records": report.entries,
-        "head": report.head,
-        "reason": "; ".join(map(str, report.faults)) or None,
-    }
 
 
 def _anchor(store: SessionStore, call: CallOptions, yes: bool) -> Report:
@@ -165,67 +163,94 @@ def chain_text(report: ChainReport) -> str:
 
 
 def _show(store: SessionStore, call: CallOptions, session: str) -> Report:
-    from kogniterm.sessions.chain_audit import trail
+    from kogniterm.sessions.history import SessionHistory
+    from kogniterm.sessions.journal.codec import stored_records
 
-    entries = trail(store.database, store.find(session).id)
+    history = SessionHistory()
+    history.read_stored(stored_records(store.database, store.find(session).id))
+    turns = history.all_turns
+    actions = [(turn.number, action) for turn in turns for action in turn.actions.values()]
+    found = [(action, _plain(number, action)) for number, action in actions]
     return Report(
-        [_plain(entry) for entry in entries],
-        [line for entry in entries for line in _story(entry)],
-        notes=[] if entries else [_("No action was proposed in this session.")],
+        [entry for _action, entry in found],
+        [line for action, entry in found for line in _story(action, entry)],
+        notes=[] if found else [_("No action was proposed in this session.")],
     )
 
 
-def _plain(entry: ActionTrail) -> dict[str, object]:
-    plain = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
-    return plain | {
-        "time": iso(entry.time),
-        "started": iso(entry.started),
-        "ended": iso(entry.ended),
-        "risks": [str(risk) for risk in entry.risks],
-        "reasons": [str(reason) for reason in entry.reasons],
-        "decision_reasons": [str(reason) for reason in entry.decision_reasons],
+def _plain(turn: int, action: PastAction) -> dict[str, object]:
+    request, result, decision = action.request, action.result, action.decision
+    judged = action.judgements[-1] if action.judgements else None
+    own = request is None and action.intent is not None  # run with `!`, not proposed
+    output = result.text.encode("utf-8", "surrogatepass") if result else b""
+    return {
+        "request_id": action.id,
+        "seq": action.seq,
+        "turn": turn,
+        "time": iso(action.time),
+        "tool": request.tool if request else "!" if own else "",
+        "proposed": request.command if request else "",
+        "purpose": request.purpose if request else "",
+        "agent": request.agent_task if request else "",
+        "label": judged.report.label if judged else "",
+        "risks": list(map(str, judged.report.reasons)) if judged else [],
+        "verdict": judged.verdict.kind if judged else "",
+        "reasons": list(map(str, judged.verdict.reasons)) if judged else [],
+        "decision": decision.kind if decision else "approve" if own else "",
+        "decided_by": decision.by if decision else "person" if own else "",
+        "decision_reason": decision.reason if decision else "",
+        "decision_reasons": list(map(str, decision.reasons)) if decision else [],
+        "command": action.command,
+        "cwd": action.cwd,
+        "env_hash": action.env_hash,
+        "started": iso(action.started),
+        "ended": iso(action.ended),
+        "status": action.status,
+        "exit_code": result.exit_code if result else None,
+        "output_bytes": result.output_bytes if result else 0,
+        "output_digest": hashlib.sha256(output).hexdigest() if result else "",
     }
 
 
-def _story(entry: ActionTrail) -> list[str]:
-    """Return a few lines to read from top to bottom."""
+def _story(action: PastAction, entry: dict[str, Any]) -> list[str]:
+    """Return a few lines to read from top to bottom, of an action and its JSON."""
     from kogniterm.text.visible import render
     from kogniterm.ui.words.tool_words import tool_label
 
-    shown = render(entry.command or entry.proposed)
+    shown = render(entry["command"] or entry["proposed"])
     lines = [
-        f"{local_time(entry.time)}  "
-        + _("turn {turn}").format(turn=entry.turn)
-        + f"  {tool_label(entry.tool).rstrip(':')}  {entry.request_id}",
+        f"{local_time(action.time)}  "
+        + _("turn {turn}").format(turn=entry["turn"])
+        + f"  {tool_label(entry['tool']).rstrip(':')}  {action.id}",
         *(f"    $ {line}" for line in shown.splitlines() or [""]),
     ]
-    if entry.agent:
-        lines.append("    " + _("sub-agent: {task}").format(task=render(entry.agent)))
-    if entry.command and entry.command != entry.proposed:
-        lines.append("    " + _("proposed: {command}").format(command=render(entry.proposed)))
-    if entry.cwd:
-        lines.append("    " + _("in {folder}").format(folder=entry.cwd))
-    if entry.verdict:
-        said = (translate(reason).rstrip(". ") for reason in (*entry.risks, *entry.reasons))
+    if entry["agent"]:
+        lines.append("    " + _("sub-agent: {task}").format(task=render(entry["agent"])))
+    if entry["command"] and entry["command"] != entry["proposed"]:
+        lines.append("    " + _("proposed: {command}").format(command=render(entry["proposed"])))
+    if action.cwd:
+        lines.append("    " + _("in {folder}").format(folder=action.cwd))
+    if action.judgements:
+        judged = action.judgements[-1]
+        said = (
+            translate(reason).rstrip(". ")
+            for reason in (*judged.report.reasons, *judged.verdict.reasons)
+        )
         reasons = "; ".join(dict.fromkeys(said))
-        verdict = f"{label_text(entry.label)} → {decision_text(entry.verdict)}"
+        verdict = f"{label_text(judged.report.label)} → {decision_text(judged.verdict.kind)}"
         lines.append(f"    {verdict}" + (f": {reasons}" if reasons else ""))
-    if entry.decision:
-        why = entry.decision_reason
-        if entry.decision_reasons:
-            why = translate(Phrase("{why}", {"why": entry.decision_reasons}))
-        who = decider_text(entry.decided_by)
-        lines.append(
-            "    "
-            + _("{decision} by {who}").format(decision=decision_text(entry.decision), who=who)
-            + (f": {why}" if why else "")
-        )
-    if entry.status:
-        code = (
-            "" if entry.exit_code is None else ", " + _("exit {code}").format(code=entry.exit_code)
-        )
-        digest = f"  sha256 {entry.output_digest[:16]}…" if entry.output_digest else ""
-        lines.append(f"    {outcome_text(entry.status)}{code}{digest}")
+    if entry["decision"]:
+        why = entry["decision_reason"]
+        if action.decision is not None and action.decision.reasons:
+            why = translate(Phrase("{why}", {"why": action.decision.reasons}))
+        decision, who = decision_text(entry["decision"]), decider_text(entry["decided_by"])
+        by = _("{decision} by {who}").format(decision=decision, who=who)
+        lines.append(f"    {by}" + (f": {why}" if why else ""))
+    if action.status:
+        code = entry["exit_code"]
+        ended = "" if code is None else ", " + _("exit {code}").format(code=code)
+        digest = f"  sha256 {entry['output_digest'][:16]}…" if entry["output_digest"] else ""
+        lines.append(f"    {outcome_text(action.status)}{ended}{digest}")
     return [*lines, ""]
 
 

@@ -102,12 +102,13 @@ def _is_writable(call: CallOptions) -> bool:
 def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any) -> Report:
     """Run an action that /memory has too."""
     from kogniterm.memory.project.project_scan import ProjectScanner
+    from kogniterm.runtime.trust.trust_store import TrustStore
 
     folder = _folder(call)
     writable = _is_writable(call)
     with _open(call, vectors=act is memory_actions.search_facts) as memory:
         scanner = ProjectScanner(
-            folder, memory.clock, lambda: _trusted(folder),
+            folder, memory.clock, lambda: TrustStore(paths_in_use().trust_file).knows(folder),
             lambda: memory.projects if writable else None,
         )  # fmt: skip
         return act(memory_actions.MemoryAccess(memory, scanner, writable), **arguments)
@@ -119,7 +120,6 @@ def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any)
 def _prefer(
     call: CallOptions, name: str | None, value: list[str], here: bool, remove: bool
 ) -> Report:
-    """List the preferences, set one, or remove one."""
     from kogniterm.runtime.operations.stored_data import remove_preference
 
     if name and not (value or remove):
@@ -133,12 +133,6 @@ def _prefer(
             memory_actions.require_writable(_is_writable(call))
             memory.preferences.set(name, " ".join(value), scope="project" if here else "everywhere")
         return memory_actions.list_preferences(memory)
-
-
-def _trusted(folder: Path) -> bool:
-    from kogniterm.runtime.trust.trust_store import TrustStore
-
-    return TrustStore(paths_in_use().trust_file).knows(folder)
 
 
 # --- forgetting ------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli.options import JSON, SESSION_NAME, TO_FILE, YES, Subparsers, add_actions, days
@@ -61,8 +60,7 @@ def _show(store: SessionStore, call: CallOptions, session: str) -> Report:
 
     if call.json:
         info = store.find(session)
-        turns = [asdict(turn) for turn in outline(store.database, info.id)]
-        return Report({**session_json(info), "content": turns})
+        return Report({**session_json(info), "content": outline(store.database, info.id)})
     for part in markdown(store, session, translate):
         sys.stdout.write("\n".join(map(visible, part.split("\n"))))
     return Report(printed=True)

@@ -34,7 +34,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(call: CallOptions, action: str | None, name: str | None) -> Report:
-    """List the tools, or show one."""
     from kogniterm.runtime.operations import tool_actions
 
     if action == "show" and name is None:

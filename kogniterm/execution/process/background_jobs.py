@@ -208,7 +208,6 @@ class JobTable:
         return tuple(found.values())
 
     def close(self) -> None:
-        """Release the descriptors."""
         with self._lock:
             for job in self._jobs.values():
                 job.running.close()

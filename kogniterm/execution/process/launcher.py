@@ -74,7 +74,6 @@ class Launched(NamedTuple):
     channel: socket.socket | None = None
 
     def close(self) -> None:
-        """Release the descriptors."""
         os.close(self.master)
         os.close(self.reports)
         self.let_go()

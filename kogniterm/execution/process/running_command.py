@@ -129,7 +129,6 @@ class RunningCommand:
         self._order("stop")
 
     def detach(self) -> None:
-        """Let the command go on as a job."""
         self._order("detach")
 
     def _order(self, order: str) -> None:

@@ -118,7 +118,6 @@ class _LedCommand:
                 return
 
     def close(self) -> None:
-        """Release the descriptors."""
         for fd in (self.master, self.sink):
             if fd is not None:
                 with contextlib.suppress(OSError):

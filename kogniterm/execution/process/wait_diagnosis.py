@@ -96,7 +96,7 @@ class Watch:
         if now < self._next:
             return self.last
         self._next = now + _LOOK_EVERY
-        finding = self._diagnose(last_lines)
+        finding = self._diagnose()
         if finding is None:
             return self.last
         if finding.kind in ("terminal", "password"):
@@ -127,7 +127,7 @@ class Watch:
         group = _foreground(self._master)
         return any(state.begins and state.group == group for state in descendants(self._leader))
 
-    def _diagnose(self, last_lines: Callable[[], str]) -> _WaitFinding | None:
+    def _diagnose(self) -> _WaitFinding | None:
         group = _foreground(self._master)
         terminal = terminal_device(self._master)
         echo, canonical = line_modes(self._master)

@@ -67,7 +67,6 @@ class GuardedFiles:
 
 @cache
 def protected_names(table: str) -> frozenset[str]:
-    """Return the names in a table of protected_names.toml."""
     groups = tomllib.loads(_NAMES.read_text("utf-8"))[table].values()
     return frozenset(name for names in groups for name in names)
 

@@ -262,5 +262,4 @@ def actions_with_last_background(actions: bytes, pid: int | None) -> bytes:
 
 
 def without_last_background(source: bytes, pid: int | None) -> bytes:
-    """Undo all of them."""
     return source if pid is None else source.replace(b"${!:-%d}" % pid, b"$!")

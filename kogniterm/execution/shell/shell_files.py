@@ -195,7 +195,6 @@ class StoredFiles:
         return path
 
     def left(self) -> bytes | None:
-        """Return the state that the shell left, or None."""
         with contextlib.suppress(OSError):
             return (self._folder / f"left-{self._number}").read_bytes()
         return None
@@ -205,7 +204,6 @@ class StoredFiles:
         return _traces(self.names, f"{self._folder}/command-{self._number}")
 
     def tidy(self) -> None:
-        """Remove the files."""
         for name in _PER_COMMAND:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._folder}/{name}-{self._number}")  # noqa: PTH108 - once a command
@@ -275,7 +273,6 @@ class SealedFiles:
         """Remove nothing: the memory goes with its last holder."""
 
     def close(self) -> None:
-        """Release the descriptors."""
         for fd in self._fds.values():
             os.close(fd)
         self._fds.clear()

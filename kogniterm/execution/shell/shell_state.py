@@ -187,7 +187,6 @@ class ShellState:
         return not (redefined or changed or switched)
 
     def without_processes(self) -> ShellState:
-        """Return the state without process numbers."""
         return replace(self, background=None, children=(), ended=None, jobs=())
 
     def without_values(self, values: Iterable[bytes]) -> ShellState:

@@ -44,7 +44,6 @@ def project_data() -> dict[str, Any]:
 
 
 def is_manifest(name: str) -> bool:
-    """Return whether a file of this name is read."""
     return name in _READERS or name in project_data()["manifests"]
 
 

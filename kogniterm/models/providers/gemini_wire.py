@@ -56,8 +56,9 @@ class MessageGroup:
     answer is replaced by a new one.
     """
 
-    def __init__(self, messages: tuple[BaseMessage, ...], data: bytes | None = None) -> None:
-        self.messages, self.data = messages, data
+    def __init__(self, messages: tuple[BaseMessage, ...]) -> None:
+        self.messages = messages
+        self.data: bytes | None = None
 
     @property
     def key(self) -> object:

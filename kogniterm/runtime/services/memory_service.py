@@ -21,7 +21,7 @@ from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.history import SessionHistory
-from kogniterm.sessions.journal.journal import Journal
+from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Record
 from kogniterm.text.matching import Matcher
 from kogniterm.text.shorten import cut
@@ -72,7 +72,7 @@ class MemoryService:
     def __init__(
         self,
         context: SessionContext,
-        journal: Journal,
+        journal: SessionJournal,
         project: ProjectScanner,
         others: Callable[[str, int], list[Record] | None],
         keep_example: Callable[[str, str], object] | None = None,

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import (
     OutcomeNotWrittenError,
@@ -138,34 +138,7 @@ class _RecordsLostError(Exception):
     """The database lacks a record before the one to write."""
 
 
-class Journal(Protocol):
-    """The journal of a live session."""
-
-    @property
-    def state(self) -> SessionState:
-        """The fold of everything appended so far."""
-
-    def append(self, body: RecordBody, *, durable: bool = False) -> Record:
-        """Write one record; it is safe when this returns.
-
-        Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
-        kept that the database does not take.
-        """
-
-    def settle_kept(self) -> None:
-        """Write the outcomes that could not be written before, each once.
-
-        Raises `OutcomeNotWrittenError` while the database does not take them.
-        """
-
-    def records(self, from_seq: int = 1) -> Iterator[Record]:
-        """Yield the readable records from `from_seq` on, in order."""
-
-    def close(self) -> None:
-        """Release the session."""
-
-
-class SessionJournal(Journal):
+class SessionJournal:
     """The journal of one session in a `Database`; made by the store.
 
     `damaged` are the numbers of the records that were found changed or unreadable when it was
@@ -205,9 +178,15 @@ class SessionJournal(Journal):
 
     @property
     def state(self) -> SessionState:
+        """The fold of everything appended so far."""
         return self._state
 
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        """Write one record; it is safe when this returns.
+
+        Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
+        kept that the database does not take.
+        """
         self.settle_kept()
         if isinstance(body, Intent) and self._spool is not None:
             self._spool.make_room()
@@ -221,6 +200,10 @@ class SessionJournal(Journal):
             raise self._keep(body, error) from error
 
     def settle_kept(self) -> None:
+        """Write the outcomes that could not be written before, each once.
+
+        Raises `OutcomeNotWrittenError` while the database does not take them.
+        """
         while self._kept:
             body = self._kept[0]
             if self._is_open(body):
@@ -347,6 +330,7 @@ class SessionJournal(Journal):
             _update_row(self._database, self._session_id, self._state, last)
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
+        """Yield the readable records from `from_seq` on, in order."""
         return readable_records(self._database, self._session_id, from_seq)
 
     def reload(self) -> None:

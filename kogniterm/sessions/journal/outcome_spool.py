@@ -92,7 +92,6 @@ class Spool:
         return found
 
     def remove(self) -> None:
-        """Delete the file with its outcomes."""
         with storage_errors(self.path):
             self.path.unlink(missing_ok=True)
         self._made = False

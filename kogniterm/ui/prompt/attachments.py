@@ -137,7 +137,6 @@ class ClipboardImages:
         return tuple(str(self._files[name]) for name in names if name in self._files)
 
     def close(self) -> None:
-        """Remove the files."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

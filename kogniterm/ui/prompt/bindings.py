@@ -61,7 +61,6 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
 
 
 def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
-    """Return a handler for each action of the table."""
     controls = prompt.controls
 
     def submit(event: KeyPressEvent) -> None:

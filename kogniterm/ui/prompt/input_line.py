@@ -126,7 +126,6 @@ class InputLine:
 
     @property
     def text(self) -> str:
-        """The line with its pastes."""
         return self.pastes.expand(self.buffer.text)
 
     def draft(self) -> str:
@@ -161,14 +160,12 @@ class InputLine:
         self.buffer.reset()
 
     def bring_back(self) -> None:
-        """Put what was set aside back on the line."""
         aside, self._set_aside = self._set_aside, []
         self.restore("\n".join(aside))
 
     # --- vi ------------------------------------------------------------------------------------
 
     def use_keys(self, keys: str) -> None:
-        """Switch between emacs and vi keys."""
         self.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
     @property

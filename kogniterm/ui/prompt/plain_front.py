@@ -55,16 +55,13 @@ class PlainLines(LineSurface):
 
     @property
     def painter(self) -> Painter:
-        """The painter in use."""
         return self._controls.display.painter
 
     @property
     def question_open(self) -> bool:
-        """Return whether a question waits for its answer."""
         return self._wanted is not None and not self._wanted.done()
 
     def listen(self) -> None:
-        """Take lines from now on."""
         if not self._ended:
             asyncio.get_running_loop().add_reader(self._fd, self._readable)
 
@@ -112,7 +109,6 @@ class PlainLines(LineSurface):
         self._take(line)
 
     async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
-        """Ask for a line; None at the end of input."""
         if start:
             self.commit(_("now: {text}").format(text=start) + "\n")
         self.commit(prompt)
@@ -199,7 +195,6 @@ class PlainFront:
 
     @property
     def question_open(self) -> bool:
-        """Return whether a question waits for its answer."""
         return self.surface.question_open
 
     async def run(self) -> int:
@@ -226,7 +221,6 @@ class PlainFront:
             self.surface.close()
 
     def exit(self, status: int) -> None:
-        """Leave."""
         if self._done is not None and not self._done.done():
             self._done.set_result(status)
 
@@ -253,7 +247,6 @@ class PlainFront:
         return (), ()
 
     def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
-        """Write a line of its own."""
         if note:
             self.surface.commit(note + "\n")
 
@@ -270,14 +263,12 @@ class PlainFront:
         return LineQuestions(self.surface, notify=self._display.user_needed, edit_text=edit_text)
 
     def terminal(self) -> Terminal:
-        """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self.lent, self.surface.late)
         return self._lending.terminal(*self.terminal_files)
 
     @property
     def terminal_files(self) -> tuple[int, int]:
-        """The descriptors of the keyboard and the screen."""
         return self._fd, self._out
 
     @contextlib.asynccontextmanager

@@ -58,7 +58,6 @@ class PromptSurface:
         self._drawn = 0.0
 
     def size(self) -> tuple[int, int]:
-        """Return (rows, columns)."""
         size = self.app.output.get_size()
         return size.rows, size.columns
 
@@ -91,7 +90,6 @@ class PromptSurface:
         self.app.output.flush()
 
     def attach(self, live: LiveRegion) -> None:
-        """Set what draws the live region."""
         self.live = live
 
     def restyle(self, theme: Theme) -> None:
@@ -168,7 +166,6 @@ class Prompt:
         self._read, self._pressed = 0, False
 
     def use(self, app: Application[int], parts: Parts) -> None:
-        """Use this application."""
         self.app = self.surface.app = self.line.app = app
         self.parts = parts
         app.key_processor.before_key_press += self._key_pressed
@@ -178,11 +175,9 @@ class Prompt:
 
     @property
     def painter(self) -> Painter:
-        """The painter in use."""
         return self.controls.display.painter
 
     def refresh(self) -> None:
-        """Draw again."""
         self.surface.refresh()
 
     def stop_turn(self) -> None:
@@ -208,7 +203,6 @@ class Prompt:
         self.focus()
 
     def question_entry_opened(self, text: str) -> None:
-        """Take words for the question, starting from `text`."""
         self.entry.document = Document(text, len(text))
         self.focus()
 

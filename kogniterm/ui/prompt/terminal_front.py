@@ -112,7 +112,6 @@ class TerminalFront:
 
     @property
     def question_open(self) -> bool:
-        """Return whether a question waits for its answer."""
         return self.questions.open
 
     def exit(self, status: int) -> None:
@@ -138,20 +137,16 @@ class TerminalFront:
         self.surface.commit(shown if self.surface.after_blank else f"\n{shown}")
 
     def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
-        """Show a short note until the next key, or as long as it `holds`."""
         self.surface.say_below(note, holds)
 
     def restore(self, text: str) -> None:
-        """Put `text` back on the input line."""
         self.prompt.line.restore(text)
         self.surface.refresh()
 
     def draft(self) -> str:
-        """Return what stands on the input line and was not sent."""
         return self.prompt.line.draft()
 
     async def type_keys(self, keys: str, *, every: float = 0.0, enter: bool = False) -> None:
-        """Take keys as if they were typed, one `every` seconds, and Enter after them on demand."""
         for key in keys:
             self._late(key.encode())
             await asyncio.sleep(every)
@@ -159,17 +154,14 @@ class TerminalFront:
             self._late(b"\r")
 
     def use_keys(self, keys: str) -> None:
-        """Switch between emacs and vi keys."""
         self.prompt.line.use_keys(keys)
 
     async def edit_text(self, text: str, name: str = "plan.yaml") -> str | None:
-        """Return `text` as it was saved in the user's editor; None when nothing was changed."""
         return await edit_in_program(
             text, self._display.preferences.editor, self._run_program, name
         )
 
     def pasted(self, line: str) -> tuple[Sequence[str], tuple[tuple[int, int], ...]]:
-        """Return the files of pasted images that a line mentions, and its stretches of paste."""
         return self.prompt.clipboard.named(line), self.prompt.line.pastes.stretches(line)
 
     async def run(self) -> int:
@@ -203,14 +195,12 @@ class TerminalFront:
             await self._run_program([*self._display.preferences.pager, str(copy)])
 
     def terminal(self) -> Terminal:
-        """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._keyboard_lent, self._late)
         return self._lending.terminal(*self.terminal_files)
 
     @property
     def terminal_files(self) -> tuple[int, int]:
-        """The descriptors of the keyboard and the screen."""
         return self.app.input.fileno(), self.app.output.fileno()
 
     def _late(self, keys: bytes) -> None:

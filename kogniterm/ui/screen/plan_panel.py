@@ -196,7 +196,6 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
 
 
 def refusal(by: str, reason: str, painter: Painter) -> Text:
-    """Return the line for a plan that is not worked on."""
     words = _("You rejected the plan") if by == "person" else _("The plan was refused")
     line = Text.assemble((f"{painter.symbol('failed')} ", "bad"), (words, "bad"))
     return line.append(f": {one_line(reason)}" if reason else "", "muted")

@@ -46,7 +46,6 @@ class Status:
         self.budgets: Mapping[str, tuple[float, float]] = {}
 
     def start(self) -> None:
-        """Begin a turn."""
         self._started = self._since = self._clock()
         self._waited, self._waiting_from = 0.0, None
         self.retry = None

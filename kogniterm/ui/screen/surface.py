@@ -146,7 +146,6 @@ class LiveSurface:
         self._hidden = False
 
     def size(self) -> tuple[int, int]:
-        """Return (rows, columns) now."""
         return self._size()
 
     def commit(self, text: str) -> None:

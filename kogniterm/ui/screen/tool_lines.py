@@ -66,13 +66,11 @@ class AgentLines:
         self._begun = 0
 
     def clear(self) -> None:
-        """Begin a turn."""
         self._open.clear()
         self._asked.clear()
         self._begun = 0
 
     def started(self, event: events.AgentStarted, painter: Painter) -> Text:
-        """Return the line of a sub-agent that begins."""
         self._begun += 1
         self._open[event.agent] = (self._begun, " ".join(event.task.split()), event.name)
         return _head(painter, "active", "accent", *self._open[event.agent])

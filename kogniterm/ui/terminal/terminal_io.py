@@ -36,7 +36,6 @@ class HeldOutput(Vt100_Output):
     held = False
 
     def hold(self) -> None:
-        """Begin a frame."""
         self.held = True
         self.write_raw("\x1b[?2026h")
 
@@ -72,7 +71,6 @@ class FilteredInput(Vt100Input):
             self._stays_raw = False
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        """Return the modes in which the prompt rests."""
         return nullcontext() if self._stays_raw else super().cooked_mode()
 
     def read_keys(self) -> list[KeyPress]:

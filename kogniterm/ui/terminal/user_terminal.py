@@ -62,7 +62,6 @@ class UserTerminal:
         return _FALLBACK
 
     def acquire(self) -> tuple[int, int]:
-        """Take the terminal, in raw mode; returns (input fd, output fd)."""
         if self._suspend is not None:
             self._suspend()
         if self._modes is None:

@@ -27,7 +27,6 @@ def mode_text(mode: ApprovalMode, *, sandboxed: bool = True) -> str:
 
 
 def label_text(label: str) -> str:
-    """Return a risk label in words."""
     return translate(label_phrase(label))
 
 
@@ -90,7 +89,6 @@ def decider_text(who: str) -> str:
 
 
 def outcome_text(status: str) -> str:
-    """Return what became of a request."""
     return {
         "finished": _("ran"),
         "failed": _("failed"),
@@ -101,12 +99,10 @@ def outcome_text(status: str) -> str:
 
 
 def effect_text(effect: Effect) -> str:
-    """Return an effect in words."""
     return effect_line(effect, translate)
 
 
 def kind_text(question: ParkedQuestion) -> str:
-    """Return what kind of question it is, in words."""
     dangerous = question.report is not None and question.report.label == "dangerous"
     return {
         "action": _("dangerous command") if dangerous else _("approval"),

@@ -31,7 +31,6 @@ def again(seconds: float, attempt: int, of: int) -> str:
 
 
 def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
-    """Return what a turn cost, in one line."""
     parts = [duration(seconds)]
     if waited >= WORTH_TELLING:
         wait = duration(waited)

@@ -30,7 +30,7 @@ from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.services.written_files import WrittenFiles
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.journal.journal import Journal
+from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage import drivers
@@ -82,7 +82,7 @@ class Kept:
 
     memory: Memory
     sessions: SessionStore
-    journal: Journal
+    journal: SessionJournal
     paths: Paths
     work: Path
 

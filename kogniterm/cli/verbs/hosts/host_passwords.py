@@ -39,7 +39,6 @@ async def secrets_of(asked: PasswordOptions) -> HostSecrets:
 
 
 def vault_files(asked: PasswordOptions, folder: str) -> tuple[str, ...]:
-    """Return the files with passwords of vaults that the options name."""
     file = asked.vault_password_file
     return (str(expand_path(folder, file)),) if file else ()
 
