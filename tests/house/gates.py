@@ -43,16 +43,18 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "mcp_serve", "vectors", "warm"), ("",)),
+    "addons": (
+        ("acp", "fleet", "import_agents", "mcp_serve", "telemetry", "vectors", "warm"), ("",),
+    ),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
         ("python_api", "replay"), ("build",), ("assembly",), ("input_steps",), ("operations",),
         ("inputs", "session_approver", "unattended"), ("session",), ("turn",),
         ("session_plans", "side_by_side"),
-        ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
-        ("services",), ("turn_end",), ("turn_journal", "turn_ports", "plan_edits"),
-        ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
+        ("context", "gate", "runner"), ("crash_recovery",), ("extensions",),
+        ("questions",), ("services",), ("turn_end",), ("turn_journal", "turn_ports", "plan_edits"),
+        ("budgets", "opening", "trust", "turn_log", "user_secrets",
          "named_files"), ("",),
     ),
 }  # fmt: skip
@@ -126,7 +128,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "procrastinate": ("kogniterm.addons.fleet",),
     "ansible_runner": ("kogniterm.execution.hosts.controller",),
     "ansible": (),
-    "opentelemetry": ("kogniterm.runtime.telemetry",),
+    "opentelemetry": ("kogniterm.addons.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
 }
 HEAVY = (
@@ -212,9 +214,8 @@ WRITES_TO_STREAMS = (
     "kogniterm.ui",
     "kogniterm.__main__",
     "kogniterm.logs",
-    "kogniterm.runtime.telemetry.span_exporters",
 )
-"""The screens, the log, and the console exporter of OpenTelemetry, which the user asks for."""
+"""The screens, the log, and add-ons."""
 SPEAKS_TO_MODELS = tuple(
     f"kogniterm.{part}"
     for part in ("agent", "execution", "memory", "models", "runtime", "sessions", "tools")
@@ -235,9 +236,10 @@ BROAD_EXCEPT = (
     "kogniterm.ui.repl",
     "kogniterm.agent.tool_dispatch",
     "kogniterm.tools.plugins",
-    "kogniterm.runtime.telemetry.telemetry_session",
+    "kogniterm.runtime.extensions.extension_port",
+    "kogniterm.addons.telemetry.telemetry_session",
 )
-"""Entry points, the border to tools, and the thread of telemetry, which must not end a turn."""
+"""Entry points, the borders to tools and extensions, and the thread of telemetry."""
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -27,12 +27,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.trace.status import Status, StatusCode
 
 from kogniterm import __version__
+from kogniterm.addons.telemetry import conventions as names
+from kogniterm.addons.telemetry.telemetry_variables import TelemetryVariables
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.analysis.arguments import rules_for
 from kogniterm.models.catalog import cost_of
-from kogniterm.runtime.telemetry import conventions as names
-from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.types import CALL_TOOL, RiskReport, Usage, events
 
 Found = Mapping[str, str | int | float | bool | tuple[str, ...] | None]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.telemetry import conventions as names
+from kogniterm.addons.telemetry import conventions as names
 from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start_run
@@ -296,11 +296,11 @@ async def test_an_exporter_that_is_not_installed_is_named_once(
         pytest.skip("the package for gRPC is installed")
     flow = observed("replies: [{text: Done.}]", variables)
     session = flow.open()
-    assert (await run(flow)).text == "Done."
-    telemetry = session.extensions.telemetry
-    late = telemetry.problem() if telemetry is not None else None
+    assert (await flow.run()).text == "Done."
+    late = await session.finish()
+    flow.close()
     shown = [one.text for one in flow.of(events.Notice)]
-    told = [str(one) for one in (*session.notices, *shown, late)]
+    told = [str(one) for one in (*session.notices, *shown, *late)]
     assert len([one for one in told if said in one]) == 1
     assert receiver.bodies == []
 
