@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import fill, wrap
@@ -78,21 +78,34 @@ WITH_OPTION = "These settings have the meaning of an [option](cli.md#session-opt
 
 
 def architecture() -> str:
-    """Return the text of docs/architecture.md, with the steps of an input as the code has them."""
+    """Return the text of docs/architecture.md, with the steps and moments as the code has them."""
+    from kogniterm.installed import parts
+    from kogniterm.runtime.assembly import EXTENSIONS
+    from kogniterm.runtime.extensions.extension_port import MOMENTS
     from kogniterm.runtime.input_steps import INPUT_STEPS
 
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    before, heading, after = page.partition(STEPS_HEAD)
     lines = []
     for number, step in enumerate(INPUT_STEPS, start=1):
         runs = f" ({step.runs})" if step.runs != "always" else ""
         answers = f"; answers {step.answers}" if step.answers else ""
         stops = f"; stops {step.stops}" if step.stops else ""
         lines.append(f"{number}. {step.name}{runs}{answers}{stops}\n")
+    page = _with_list(page, "come the steps of `runtime/input_steps`:\n\n", lines)
+    lines = []
+    extensions = (*EXTENSIONS, *parts("EXTENSIONS"))
+    for moment, when in MOMENTS.items():
+        rights = (
+            f"{one.name} {one.moments[moment]}" for one in extensions if moment in one.moments
+        )
+        lines.append(f"- `{moment}` ({when}): {', '.join(rights)}\n")
+    return _with_list(page, "with these rights:\n\n", lines)
+
+
+def _with_list(page: str, head: str, lines: Sequence[str]) -> str:
+    """Return the page with the list behind `head` replaced."""
+    before, heading, after = page.partition(head)
     return before + heading + "".join(lines) + after[after.index("\n\n") + 1 :]
-
-
-STEPS_HEAD = "come the steps of `runtime/input_steps`:\n\n"
 
 
 def command_line() -> str:

@@ -28,7 +28,10 @@ AROUND_CALL = ("kogniterm.addons.warm.warm_client:around_call",)
 """Functions of the command line and of what runs it here; each returns the exit status."""
 WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)
 """Functions that are called once while the prompt waits."""
-CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",)
+EXTENSIONS = ("kogniterm.addons.telemetry.telemetry_session:Telemetry",)
+"""Extensions of a session (`runtime.extensions.extension_port`) with `open`, behind the core's."""
+CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",
+          "kogniterm.addons.telemetry.telemetry_session:telemetry_findings")  # fmt: skip
 """Functions that return findings for `kogniterm doctor`."""
 EMBEDDED_MODEL = ("kogniterm.addons.local_model.embedding:EMBEDDED_MODEL",)
 """The model that needs no key (`models.embedded.EmbeddedModel`)."""

@@ -398,11 +398,9 @@ async def drive(
     if left:
         sink(JobsLeft(left))
     sink.finish(answer)
-    await session.finish()
+    told = await session.finish()
     waiting = session.memory.waiting_lines() if session.memory is not None else []
-    telemetry = session.extensions.telemetry
-    unsent = telemetry.problem() if telemetry is not None else None
-    for line in (*waiting, *([unsent] if unsent is not None else [])):
+    for line in (*waiting, *told):
         sys.stderr.write(translate(line) + "\n")
     return 128 + received[0] if received else answer.exit_code
 

@@ -25,6 +25,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
+from kogniterm.installed import parts
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.project_profile import project_root
@@ -38,6 +39,7 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
+from kogniterm.runtime.extensions.extension_port import Extension, ExtensionPort, SessionBasis
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_setup import (
     HookSurroundings,
@@ -46,13 +48,13 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
 )
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.extensions.servers.session_servers import SessionServers
 from kogniterm.runtime.extensions.session_agents import session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.extensions.tool_service import ToolService, gather_tools
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.input_steps import INPUT_STEPS
-from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
@@ -67,11 +69,6 @@ from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.session import Extensions, LiveSession
 from kogniterm.runtime.side_by_side import SideBySide
-from kogniterm.runtime.telemetry.telemetry_session import (
-    Telemetry,
-    missing_packages,
-    not_installed,
-)
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
 from kogniterm.runtime.trust.project_places import ProjectFile, walk
 from kogniterm.runtime.trust.trust_store import (
@@ -99,8 +96,8 @@ from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore, conversation
 from kogniterm.settings import Settings
+from kogniterm.settings.collector_keys import collector_keys
 from kogniterm.settings.schema import names_of
-from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import Redactor, labels_in, redact, session_label
@@ -126,6 +123,10 @@ _DAMAGED = (
 )
 
 
+EXTENSIONS: tuple[type[Extension], ...] = (Hooks, SkillService, SessionServers)
+"""The extensions of the core, in the order in which they are called; add-ons follow."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionInputs:
     """The inputs of a session besides its journal; `notices` are shown to the user."""
@@ -136,8 +137,6 @@ class SessionInputs:
     user: str
     opened: ExitStack
     """Closes what was opened for a session that cannot be completed."""
-    telemetry: TelemetryVariables
-    """The telemetry that the environment asks for."""
     notices: tuple[Phrase, ...] = ()
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, for a new session."""
@@ -166,14 +165,13 @@ def assemble(
     acting = _open_execution(given, stored)
     extensions = _open_extensions(given, stored, acting, modes)
     services = _turn_services(given, stored, acting, extensions, modes, open_model)
-    missing = missing_packages(given.telemetry) if given.telemetry.exporters else ()
     session = LiveSession(
         services, open_model, acting.policy, acting.executor, acting.undo, stored.archive,
         stored.memory, stored.forgetting, extensions, INPUT_STEPS,
         (*given.notices, *_found(journal, modes.approval), *stored.notices,
          *extensions.tools.known.notices, *services.context.agents.notices,
-         *extensions.hook_service.notices, *_told_of_script(given, stored.journal),
-         *((not_installed(missing),) if missing else ())),
+         *(told for one in extensions.port.extensions for told in one.notices),
+         *_told_of_script(given, stored.journal)),
     )  # fmt: skip
     state = session.state
     if modes.approval != state.mode:  # the process before had others
@@ -362,27 +360,25 @@ def _open_extensions(
         settings, paths, journal, modes, stored.project, surroundings,
         enabled=given.commands is None,  # none runs where no command does
     )  # fmt: skip
-    hooks = Hooks(hook_service, shown=journal.shown)
+    hooks = Hooks(hook_service, journal.shown, hook_service.notices)
     bounds = None if settings.sandbox == "off" else policy.bounds
     place = Surroundings(
         policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, stored.project
     )
     servers = open_servers(paths, place, given.servers)
     sources = SkillSources(paths, Path(workspace), Path.home())
-    skills = SkillService(sources, journal, modes, policy, asker)
+    skills = SkillService(sources, journal, modes, policy, asker, stored.archive.first_walk.seen)
+    own: list[Extension] = [hooks, skills, SessionServers(servers, journal, modes, asker)]
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
     known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
     instructions = journal.redact(in_force(paths, stored.project))
-    use_instructions(
-        journal, instructions, skills=skills.catalogue(stored.archive.first_walk.seen),
-        servers=server_catalogue(servers, journal, modes.model.info),
-    )  # fmt: skip
-    telemetry = None
-    if given.telemetry.exporters and not missing_packages(given.telemetry):
-        telemetry = Telemetry(given.telemetry, journal.redact)
-        given.opened.callback(telemetry.end)
-    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
-    return Extensions(hooks, hook_service, skills, servers, tools, asker, telemetry, stored.prompts)
+    basis = SessionBasis(given.environ, journal, given.opened)
+    opened = (one.open(basis) for one in parts("EXTENSIONS"))
+    port = ExtensionPort([*own, *(one for one in opened if one is not None)])
+    use_instructions(journal, instructions, port.catalogues())
+    tools = ToolService(known, policy, modes, lambda: executor.cwd, port)
+    hooks.tool_of = tools.find
+    return Extensions(port, hook_service, skills, servers, tools, asker, stored.prompts)
 
 
 def _built_in_tools(
@@ -427,7 +423,7 @@ def _turn_services(
 ) -> TurnServices:
     """Return the model, the agent and what a turn of theirs goes through."""
     settings, journal = given.settings, stored.journal
-    policy, executor, hooks = acting.policy, acting.executor, extensions.hooks
+    policy, executor, port = acting.policy, acting.executor, extensions.port
     tools, skills = extensions.tools, extensions.skills
     agents = session_agents(
         given.paths.extensions.agents, stored.project, tools.known.tools, open_model,
@@ -450,9 +446,9 @@ def _turn_services(
     workspace = str(resolved(Path(journal.state.folder)))
     return TurnServices(
         journal,
-        Gate(journal, policy, modes, executor, environment, hooks, executor.prepare),
+        Gate(journal, policy, modes, executor, environment, port, executor.prepare),
         Runner(
-            journal, policy, modes, executor, tools.runnable, budget, hooks,
+            journal, policy, modes, executor, tools.runnable, budget, port,
             keep_preimages=acting.undo.keep, note_left=acting.undo.note_left,
             answered_from=_answers(given), command_timeout=settings.command_timeout or None,
             env_hash=environment, of_skill=skills.runs_from, hosts=acting.hosts,
@@ -460,9 +456,8 @@ def _turn_services(
         ),
         ContextService(
             journal, modes, stored.memory, system_message(journal), tools,
-            NestedInstructions(workspace, stored.project), agents, hooks,
+            NestedInstructions(workspace, stored.project), agents, port,
             policy.sandbox.was_told, resumed=journal.state.turn > 0,
-            changed_servers=extensions.servers.take_changed,
         ),
         modes,
         budget,
@@ -535,7 +530,7 @@ def _secret(value: SecretStr | None) -> str | None:
 
 def _known_secrets(given: SessionInputs) -> tuple[str, ...]:
     """Return every secret of the settings, and those for a collector in the environment."""
-    return (*known_secrets(given.settings), *given.telemetry.secrets)
+    return (*known_secrets(given.settings), *collector_keys(given.environ))
 
 
 def _hide(journal: TurnJournal, executor: CommandExecutor, values: Mapping[str, str]) -> None:

@@ -90,7 +90,6 @@ def open_session(
     from kogniterm.models.calling import OpenModels
     from kogniterm.models.providers.provider_model import silence_tracing
     from kogniterm.runtime.assembly import SessionInputs, assemble
-    from kogniterm.settings.telemetry_variables import telemetry_variables
 
     # Tracing variables of a shell must not export transcripts.
     silence_tracing()
@@ -115,9 +114,8 @@ def open_session(
         journal, moved = _open_journal(store, session_id, folder, name, create=create)
         notices += moved
         opened.callback(journal.close)
-        telemetry = telemetry_variables(environ, settings_room.environment())
         given = SessionInputs(
-            settings, paths, environ, account_name(), opened, telemetry, notices, own_prompts,
+            settings, paths, environ, account_name(), opened, notices, own_prompts,
             commands, tools, servers,
         )  # fmt: skip
         session = assemble(given, journal, store, open_model, model)

@@ -39,7 +39,6 @@ from kogniterm.agent.messages import (
     image_block,
     known_answers,
     note,
-    observed_images,
     told_to_plan,
     with_text,
 )
@@ -52,8 +51,7 @@ from kogniterm.errors import ModelError, UsageError, why
 from kogniterm.host.safe_files import listable, look, open_file, resolved
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
-from kogniterm.runtime.extensions.servers.mcp_servers import NamedResource
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
@@ -109,17 +107,13 @@ class ContextService:
     rules: ToolRules
     nested: NestedInstructions = field(default_factory=NestedInstructions)
     agents: SessionAgents = field(default_factory=SessionAgents)
-    hooks: Hooks = field(default_factory=Hooks)
+    extensions: ExtensionPort = field(default_factory=ExtensionPort)
     shortened: Callable[[Iterable[str]], object] = lambda texts: None
     """Told the texts of a history that has become another one."""
     resumed: bool = False
     """Set until the model was told what the shell of an earlier process took with it."""
-    changed_servers: Callable[[], Sequence[str]] = tuple
-    """Names the MCP servers whose lists changed, each once."""
     blocked: bool = False
-    """Set while hooks do not want the history of this turn compacted."""
-    resources: Sequence[NamedResource] = ()
-    """Resources of MCP servers that the input names, until it is journaled."""
+    """Set while extensions do not want the history of this turn compacted."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -136,7 +130,7 @@ class ContextService:
         return offered_tools(self.unlimited_context())
 
     def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
-        """Return what the files named in this input hold, and what memory and hooks add to it.
+        """Return what the files named in this input hold, and what memory and extensions add to it.
 
         `answers` is when a user approves and answers in this turn.
         """
@@ -149,13 +143,13 @@ class ContextService:
             self.journal.redact,
             model,
         )
-        of_servers = self._take_resources()
+        added = self.extensions.take_added()
         who = self._news(answers, self.journal.state.messages)
-        told = (found.text, of_servers.text, self.hooks.take_context(), who)
+        told = (found.text, added.text, who)
         files = Attached(
             "\n\n".join(filter(None, told)),
-            (*found.images, *of_servers.images),
-            (*found.notices, *of_servers.notices),
+            (*found.images, *added.images),
+            (*found.notices, *added.notices),
         )
         if self.memory is None:
             return files
@@ -176,28 +170,12 @@ class ContextService:
         if self.memory is not None:
             self.memory.turn_ended(answer.text, at_prompt=io.at_prompt)
 
-    def _take_resources(self) -> Attached:
-        """Return the resources that the input names, as data, within the limits of files."""
-        named, self.resources = self.resources, ()
-        info = self.modes.model.info
-        texts, images, notices = list[str](), list[ImageBlock](), list[Phrase]()
-        for one in named:
-            if one.found is None:
-                values = {"name": one.name, "why": one.problem}
-                notices.append(Phrase("@{name} could not be read: {why}", values))
-                continue
-            text, shown = observed_images(one.found, info)
-            limit = observation_limit(info.context_window)
-            texts.append(head_and_tail(self.journal.redact(text), limit))
-            images += shown
-        return Attached("\n\n".join(texts), tuple(images), tuple(notices))
-
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
         window, before = self._window(), self.journal.history_tokens
         if self.blocked or not compaction.needs_compaction(before, window):
             return
-        reason = await self.hooks.compacting("auto", io.sink)
+        reason = await self.extensions.before_compaction("auto", io.sink)
         if reason is not None:
             # The turn goes on as it is, until the model refuses it as too long.
             self.blocked = True
@@ -220,9 +198,9 @@ class ContextService:
     async def compact_now(self, *, asked: bool = False, sink: EventSink | None = None) -> Phrase:
         """Compact the history, needed or not; return what to say about how many tokens it had.
 
-        Raises `UsageError` where a hook does not want it.
+        Raises `UsageError` where an extension does not want it.
         """
-        reason = await self.hooks.compacting("manual", sink or (lambda event: None))
+        reason = await self.extensions.before_compaction("manual", sink or (lambda event: None))
         if reason is not None:
             raise UsageError("The history is not compacted: {why}", why=reason)
         before = self.journal.history_tokens
@@ -251,17 +229,17 @@ class ContextService:
         if self.memory is not None:
             self.memory.context.history_was_shortened()
 
-    def instruct(self, text: str | None = None, **catalogues: str | None) -> None:
-        """Use these instructions and catalogues from here on; None leaves what there is."""
-        use_instructions(self.journal, text, **catalogues)
+    def instruct(self, text: str | None = None) -> None:
+        """Use these instructions from here on, None leaves what there is, and offer extensions."""
+        use_instructions(self.journal, text, self.extensions.catalogues())
         if not self.journal.state.turn:
             self.system = system_message(self.journal)
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
         context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
-        goes_on = partial(self.hooks.goes_on, sink=io.sink)
-        may_begin = partial(self.hooks.agent_begins, sink=io.sink)
+        goes_on = partial(self.extensions.before_end, sink=io.sink)
+        may_begin = partial(self.extensions.before_agent, sink=io.sink)
         due = partial(self._notes_due, io)
         return replace(context, goes_on=goes_on, may_begin=may_begin, instructions_due=due)
 
@@ -324,10 +302,7 @@ class ContextService:
         if agent or self.modes.model.info.one_command:
             return due
         told = [note(news)] if (news := self._news(io.user_answers, messages)) else []
-        for name in self.changed_servers():
-            changed = Phrase("The MCP server {name} changed its tools (/mcp).", {"name": name})
-            io.sink(events.Notice(changed))
-            told.append(note(prompts.text("servers.changed", server=name)))
+        told += map(note, self.extensions.news(io.sink))
         for one in told:
             one.additional_kwargs[NESTED] = io.user_answers  # a replay takes it as it was
         return (*told, *due)
@@ -608,9 +583,9 @@ async def _summary(
 
 
 def use_instructions(
-    journal: TurnJournal, text: str | None = None, **catalogues: str | None
+    journal: TurnJournal, text: str | None, catalogues: Mapping[str, str | None]
 ) -> None:
-    """Use `text` as the instructions from here on, and the catalogues of skills and servers.
+    """Use `text` as the instructions from here on, and the catalogues of extensions.
 
     None leaves what there is. The model is told only what changed.
     """

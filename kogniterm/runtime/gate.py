@@ -3,8 +3,8 @@
 Policy decides what it can, the approver the rest. Analysis, rules, hooks, approver and runner get
 the same request, byte for byte; only what is shown of it and kept is redacted. An edit is judged
 again, and an approval is withdrawn when a file that decides what would run changed before the
-start. Hooks are heard after policy: they can make its verdict stricter, and one
-of the user's can allow what an allow rule of theirs could.
+start. Extensions are heard after policy: they can make its verdict stricter, and a hook of the
+user's can allow what an allow rule of theirs could.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from kogniterm.errors import UsageError
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
-from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import JointApprover, PolicyPort, SessionModes, TurnIO
 from kogniterm.runtime.user_secrets import MISSING
@@ -37,7 +36,7 @@ from kogniterm.types import (
 
 
 class JudgedRequest(NamedTuple):
-    """Policy's verdict on a request, after hooks; `request` is as they changed it."""
+    """Policy's verdict on a request, after extensions; `request` is as they changed it."""
 
     request: ActionRequest
     report: RiskReport
@@ -56,7 +55,7 @@ class Gate:
     modes: SessionModes
     executor: Executor
     env_hash: str = ""
-    hooks: Hooks = field(default_factory=Hooks)
+    extensions: ExtensionPort = field(default_factory=ExtensionPort)
     prepare: Callable[[], None] = lambda: None
     _io: TurnIO | None = field(default=None, init=False)
 
@@ -90,30 +89,26 @@ class Gate:
         return judged
 
     async def _heard(self, judged: JudgedRequest, io: TurnIO) -> JudgedRequest:
-        """Return the verdict after the hooks. Raises `RefusedError` where one ends the turn."""
-        request, said = await self.hooks.before_tool(judged.request, io.sink)
-        if request != judged.request:
-            judged = self._by_policy(request, io)
+        """Return the verdict after extensions. Raises `RefusedError` where one ends the turn."""
+        said = await self.extensions.before_action(judged.request, io.sink)
+        if said.request != judged.request:
+            judged = self._by_policy(said.request, io)
         verdict, report = judged.verdict, judged.report
         if said.choice == "allow" and verdict.kind == "ask":
-            return self._by_policy(request, io, allowed_by=said)
+            return self._by_policy(said.request, io, allowing=said.trace)
         if verdict.kind == "deny" or said.choice not in ("ask", "deny"):
             return judged
         others = verdict.reasons if verdict.kind == "ask" else report.reasons
-        trace = RuleTrace(f"hook {said.name}", said.choice, True, said.reasons[0])
-        stricter = Verdict(said.choice, (*said.reasons, *others), (*verdict.trace, trace))
+        stricter = Verdict(said.choice, (*said.reasons, *others), (*verdict.trace, said.trace))
         return judged._replace(verdict=stricter)
 
     def _by_policy(
-        self, request: ActionRequest, io: TurnIO, allowed_by: HookFindings | None = None
+        self, request: ActionRequest, io: TurnIO, allowing: RuleTrace | None = None
     ) -> JudgedRequest:
         cwd = self.executor.cwd
         self.journal.given.answers = io.user_answers
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))
-        allowing = None
-        if allowed_by is not None:
-            allowing = RuleTrace(f"hook {allowed_by.name}", "allow", True, allowed_by.reasons[0])
         verdict = self.policy.judge(
             request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt,
             allowing=allowing,
@@ -146,7 +141,7 @@ class Gate:
             else:
                 if io.attended:
                     io.sink(events.ApprovalAsked(request.id))
-                    self.hooks.notify(request, io.sink)
+                    self.extensions.asking(request, io.sink)
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
                 decision = replace(decision, reason=self.journal.redact(decision.reason))
@@ -182,7 +177,7 @@ class Gate:
             return [None] * len(asked)
         for one in asked:
             io.sink(events.ApprovalAsked(one.request.id))
-            self.hooks.notify(one.request, io.sink)
+            self.extensions.asking(one.request, io.sink)
         with count.waiting():
             answers = await approver.decide_together(asked)
         if answers is None:

@@ -1,7 +1,7 @@
 """The steps between an input and its turn, in their order; docs/architecture.md prints them.
 
-The order is a promise: hooks see an input before anything of it is stored, and a request to forget
-is carried out before memory is asked.
+The order is a promise: extensions see an input before anything of it is stored, and a request to
+forget is carried out before memory is asked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from kogniterm import logs, prompts
 from kogniterm.errors import EXIT_REFUSED
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.runtime.budgets import unknown_price
-from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 from kogniterm.runtime.inputs.agent_turn import run_agent
 from kogniterm.runtime.inputs.command_lines import run_custom_command
-from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue
 from kogniterm.runtime.session import InputStep, LiveSession
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import Answer, Usage, UserInput, events
@@ -35,8 +33,6 @@ async def watch_events(session: LiveSession, given: UserInput | None, io: TurnIO
         from kogniterm.runtime.turn_log import logging_sink
 
         io.sink = logging_sink(io.sink)
-    if session.extensions.telemetry is not None:
-        io.sink = session.extensions.telemetry.watching(io.sink)
 
 
 async def warn_of_unknown_price(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
@@ -51,18 +47,17 @@ async def use_prompts(session: LiveSession, given: UserInput | None, io: TurnIO)
 
 
 async def connect_user(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
-    asker, servers = session.extensions.asker, session.extensions.servers
+    asker = session.extensions.asker
     asker.ask_now, asker.park, session.journal.given.ask = io.ask, io.park, io.ask_secret
-    servers.attendant = ServerQuestions(asker) if io.ask is not None else None
-    servers.progress = lambda tool, text: io.sink(events.ActionProgress(tool, text))
 
 
-async def run_start_hooks(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
-    await session.extensions.hooks.begin(io.sink, resumed=bool(session.state.turn))
+async def open_extensions(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
+    session.extensions.port.connect(io)
+    await session.extensions.port.opened(io.sink, resumed=bool(session.state.turn))
 
 
-async def run_input_hooks(session: LiveSession, given: UserInput, io: TurnIO) -> Answer | None:
-    why = await session.extensions.hooks.input_given(given, io.sink)
+async def ask_extensions(session: LiveSession, given: UserInput, io: TurnIO) -> Answer | None:
+    why = await session.extensions.port.before_input(given, io)
     if why is None:
         return None
     refused = Answer("", "refused", EXIT_REFUSED, why, refused_by="hook")
@@ -100,13 +95,11 @@ async def close_unused_models(session: LiveSession, given: UserInput | None, io:
 
 
 async def offer_catalogues(session: LiveSession, given: UserInput, io: TurnIO) -> None:
-    extensions = session.extensions
-    servers = server_catalogue(extensions.servers, session.journal, session.model)
-    session.context.instruct(skills=extensions.skills.catalogue(), servers=servers)
+    session.context.instruct()
 
 
-async def read_resources(session: LiveSession, given: UserInput, io: TurnIO) -> None:
-    session.context.resources = await session.extensions.servers.read_named(given.text)
+async def add_to_input(session: LiveSession, given: UserInput, io: TurnIO) -> None:
+    await session.extensions.port.add_to_input(given, io)
 
 
 async def run_other_turn(
@@ -136,20 +129,20 @@ def _answer_without_model(session: LiveSession, io: TurnIO, answer: Callable[[],
 
 INPUT_STEPS = (
     InputStep("require a model that can plan", require_planning, stops="all that follows"),
-    InputStep("let log and telemetry watch", watch_events),
+    InputStep("let the log watch", watch_events),
     InputStep("warn of an unknown price", warn_of_unknown_price),
     InputStep("use the session's prompts", use_prompts),
     InputStep("connect the user", connect_user),
-    InputStep("run start hooks", run_start_hooks),
-    InputStep("run input hooks", run_input_hooks, "input",
+    InputStep("open extensions", open_extensions),
+    InputStep("ask extensions", ask_extensions, "input",
               answers="a refusal", stops="all that stores it"),
     InputStep("forget", forget, "new turn",
               answers="the proof", stops="recall and the model"),
     InputStep("set preferences alone", set_preferences, "new turn",
               answers="nothing more", stops="a one-command model"),
     InputStep("close unused models", close_unused_models),
-    InputStep("offer skills and MCP servers", offer_catalogues, "new turn"),
-    InputStep("read named resources", read_resources, "input"),
+    InputStep("offer what extensions have", offer_catalogues, "new turn"),
+    InputStep("let extensions add", add_to_input, "input"),
     InputStep("run other turns", run_other_turn,
               answers="as a sub-agent, custom command or recipe", stops="the plain turn"),
 )  # fmt: skip

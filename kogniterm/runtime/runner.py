@@ -39,13 +39,7 @@ from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
-from kogniterm.runtime.extensions.hooks.hook_points import (
-    AfterTool,
-    Hooks,
-    command_response,
-    subject_of,
-    tool_response,
-)
+from kogniterm.runtime.extensions.extension_port import ActionNotes, ExtensionPort
 from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, TurnIO
@@ -112,7 +106,7 @@ class Runner:
     tool_of: Callable[[str], Tool]
     """Finds the tool of an approved request. Raises `ToolError`."""
     budget: Budget
-    hooks: Hooks = field(default_factory=Hooks)
+    extensions: ExtensionPort = field(default_factory=ExtensionPort)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
     note_left: Callable[[str], object] = lambda request_id: None
     hosts: HostCommands | None = None
@@ -204,6 +198,7 @@ class Runner:
         asked = hosts.request_of(request, run.decision.command, run.report)
         hosts.intend(request)
         end, cancelled = await hosts.act(request, asked, io.sink)
+        count.on_hosts.update(hosts.answers(request))
         facts = hosts.facts(request)
         masked = masked_by(run.decision.command)
         ended = ToolEnd(end.text, failed=end.failed, lost=end.lost, masked=masked)
@@ -236,7 +231,7 @@ class Runner:
         )
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
-        heard = await self._hear_hooks(run, result, after, io)
+        heard = await self._hear_extensions(run, result, after, io)
         note = "\n".join(filter(None, (found, after.note, heard.note)))
         shown = journal.shown(request), journal.shown_decision(request.id, run.decision)
         looked = run.report.label == "safe_readonly"
@@ -269,16 +264,16 @@ class Runner:
         heard.conclude()
         return again
 
-    async def _hear_hooks(
+    async def _hear_extensions(
         self, run: Approved, result: CommandResult, after: SandboxFindings, io: TurnIO
-    ) -> AfterTool:
-        """Run the hooks after a command, whose end is on disk before them."""
+    ) -> ActionNotes:
+        """Call the extensions after a command, whose end is on disk before them."""
         request = replace(run.request, command=run.decision.command)
         ended = result.ended == "exited" and after.refused is None
-        if not ended or not self.hooks.follows(subject_of(request)):
-            return AfterTool(self.hooks.told(request))
+        if not ended or not self.extensions.follows(request):
+            return ActionNotes(self.extensions.take_notes(request))
         self.note_end(request, result)
-        heard = await self.hooks.after_tool(request, command_response(result), io.sink)
+        heard = await self.extensions.after_action(request, result, io.sink)
         self.note_left(request.id)  # a hook that formats a file belongs to the action
         return heard
 
@@ -394,16 +389,14 @@ class Runner:
         journal, failure, usage = self.journal, end.failed, end.usage
         limit = observation_limit(self.modes.model.info.context_window)
         observation = head_and_tail(journal.redact(end.text), limit)
-        heard = AfterTool(self.hooks.told(request))
-        if not failure:
-            response = tool_response(request, observation)
-            follows = request.effect != "person" and self.hooks.follows(subject_of(request))
-            if follows:
+        if failure or not self.extensions.follows(request):
+            heard = ActionNotes(self.extensions.take_notes(request))
+        else:
+            if request.effect != "person":
                 # What was done is on disk before a hook runs, which may be cut by a crash.
                 self.journal.record(tool_ended_note(request.id, observation), durable=True)
-            heard = await self.hooks.after_tool(request, response, io.sink)
-            if follows:
-                self.note_left(request.id)
+            heard = await self.extensions.after_action(request, observation, io.sink)
+            self.note_left(request.id)
         text = "\n".join(filter(None, (observation, heard.note)))
         message = messages.action_message(
             request, text, failed=failure, images=end.images, masked=end.masked

@@ -20,7 +20,7 @@ from kogniterm.paths import SessionId
 from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, EventSink, Terminal
 from kogniterm.runtime.context import ContextService
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
@@ -30,7 +30,6 @@ from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.session_plans import use_mode
-from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
@@ -71,15 +70,13 @@ class InputStep(NamedTuple):
 class Extensions:
     """The additions of the user, the project and other programs to one session."""
 
-    hooks: Hooks
+    port: ExtensionPort
     hook_service: HookService
     skills: SkillService
     servers: McpServers
     tools: ToolService
     asker: AskPort
     """Asks the user on behalf of a tool, a skill, a server or a custom command."""
-    telemetry: Telemetry | None = None
-    """Observes the turns; None where the environment asks for none."""
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, which a session keeps."""
     declined: set[str] = field(default_factory=set)
@@ -237,20 +234,17 @@ class LiveSession:
         redact = self.journal.redact_command
         return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
 
-    async def finish(self, reason: str = "other") -> None:
-        """Stop learning and release the model. Call before `close`.
+    async def finish(self, reason: str = "other") -> tuple[Phrase, ...]:
+        """Stop learning and release the model; return what the user is told. Call before `close`.
 
-        `reason` is what hooks are told about the end.
+        `reason` is what extensions are told about the end.
         """
-        extensions = self.extensions
-        await extensions.hooks.end(reason, lambda event: None)
+        told = await self.extensions.port.closed(reason)
         if self.memory is not None:
             await self.memory.finish()
-        await extensions.servers.close()
         self.archive.expire()
         await self.open_model.close()
-        if extensions.telemetry is not None:
-            await extensions.telemetry.finish()
+        return told
 
     def close(self) -> None:
         """End what still runs and release the session for others. Safe to call twice."""

@@ -25,7 +25,6 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
-from kogniterm.runtime.extensions.hooks.hook_points import subject_of
 from kogniterm.runtime.gate import Gate, JudgedRequest
 from kogniterm.runtime.runner import Approved, Runner, ToolEnd, until_done
 from kogniterm.runtime.turn_end import started_and_stopped
@@ -108,8 +107,8 @@ class SideBySide:
             return None
         if runs_repeated(gate.journal, request, cwd):
             return None  # the user is asked about it
-        if gate.hooks.follows(subject_of(request)):
-            return None  # what a hook does after it is not known
+        if gate.extensions.follows(request):
+            return None  # what an extension does after it is not known
         return self.policy.undisturbed(
             request, self.modes, cwd, at_prompt=io.at_prompt, declared=declared
         )

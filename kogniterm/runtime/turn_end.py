@@ -52,6 +52,9 @@ from kogniterm.types import (
     events,
 )
 
+_MOST_HOSTS = 20
+"""Hosts that the reason of an answer names."""
+
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     """Arrow 12: return the graph's answer, or the plan's state when a budget ended the turn."""
@@ -82,6 +85,11 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         question = " ".join(count.unasked[0].split())
         reason = Phrase("No user was available to answer: {question}", {"question": question})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
+    good = ("answered", "failed") if outcome == "done" else ("answered",)
+    if wrong := [host for host, answer in count.on_hosts.items() if answer not in good]:
+        named = ", ".join(wrong[:_MOST_HOSTS]) + (", …" if len(wrong) > _MOST_HOSTS else "")
+        reason = Phrase("Hosts that failed or did not answer: {hosts}", {"hosts": named})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     message = last_ai(state.messages[-3:])
     if message is not None and message.response_metadata.get("task_done") is False:
         reason = Phrase("The local model did not complete the task.")

@@ -81,6 +81,11 @@ class HostArguments(Arguments):
     def _usable(cls, value: str) -> str:
         return usable_command(value)
 
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _one_name(cls, value: object) -> object:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
 
 def run_on_hosts(port: HostsPort) -> SchemaTool[HostArguments]:
     """Return the tool; its checked arguments hold every host by name, and the inventory."""

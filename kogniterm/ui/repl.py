@@ -259,8 +259,8 @@ class Repl:
         if guide is not None:
             guide.begin(self)
         if self.display.screen is not None:
-            begun = session.extensions.hooks.begin(self.display.screen, resumed=bool(state.turn))
-            self.spawn(self.guard(begun))
+            port, resumed = session.extensions.port, bool(state.turn)
+            self.spawn(self.guard(port.opened(self.display.screen, resumed=resumed)))
         self.turns.begin()
         self.front.surface.refresh()
         if guide is None:
@@ -538,14 +538,13 @@ class Repl:
         await self.turns.settle()
         if self._session is not None:
             session, self._session = self._session, None
-            await session.finish("prompt_input_exit" if self._leaving else "clear")
+            told = await session.finish("prompt_input_exit" if self._leaving else "clear")
             await asyncio.to_thread(session.close)
-            telemetry = session.extensions.telemetry
-            unsent = telemetry.problem() if telemetry is not None else None
-            if unsent is not None and self._leaving:
-                sys.stderr.write(f"{translate(unsent)}\n")
-            elif unsent is not None:
-                self.display.say(unsent, "warning")
+            for one in told:
+                if self._leaving:
+                    sys.stderr.write(f"{translate(one)}\n")
+                else:
+                    self.display.say(one, "warning")
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run something beside the turns; leaving waits for it."""

@@ -14,11 +14,11 @@ from typing import Any, get_args
 import pytest
 
 from kogniterm.addons.acp.session_updates import FrontWords, SessionUpdates
+from kogniterm.addons.telemetry.telemetry_session import TEXTS, with_texts
 from kogniterm.addons.trajectory.atif_export import trajectory
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink
 from kogniterm.logs import RedactingFormatter
 from kogniterm.runtime.operations.stored_data import report_parts
-from kogniterm.runtime.telemetry.telemetry_session import TEXTS, with_texts
 from kogniterm.sessions.records import RecordBody
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore

@@ -24,7 +24,7 @@ from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
 from kogniterm.types import RUN_ON_HOSTS, Phrase, UserInput, events
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
-from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge, until
 
@@ -190,7 +190,9 @@ async def test_it_stops_where_a_group_fails_and_a_replay_tells_the_same(
     make_flow: MakeFlow, folders: Folders, forge: Forge
 ) -> None:
     flow = opened(make_flow(script(call("touch ran; false")), [yes]), folders)
-    await flow.run()
+    answer = await flow.run()
+    assert (answer.exit_code, answer.stop) == (1, "not_done")
+    assert str(answer.reason) == "Hosts that failed or did not answer: h0, h1, h2, h3, h4"
     assert folders.started == ["h0"]
     assert "failed, exit 1 on 1 host" in told(flow)
     assert "not started on 4 hosts" in told(flow)
@@ -227,6 +229,32 @@ async def test_policy_judges_the_text_as_of_a_local_command(
     assert REMOTE_HOME not in shown
     assert "workspace" not in shown
     assert judged["rm -rf *"].verdict.kind == "deny"
+
+
+async def test_a_later_command_on_the_same_hosts_decides_the_exit_status(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    calls = [call("false"), {**call("true"), "hosts": "h0,h1 h2"}]
+    flow = opened(make_flow(script(*calls), [yes, yes]), folders)
+    answer = await flow.run()
+    assert str(answer.reason).endswith(": h3, h4")  # which the first one never reached
+
+
+@pytest.mark.parametrize(
+    ("rest", "covered"),
+    [("", True), ('program = "echo"\n', False), ('path = "/etc/*"\n', False)],
+)
+async def test_a_rule_that_names_only_the_tool_covers_all_that_commands_do(
+    make_flow: MakeFlow, folders: Folders, tmp_path: Path, rest: str, *, covered: bool
+) -> None:
+    config = tmp_path / "config"
+    config.mkdir(exist_ok=True)
+    rule = f'[[rule]]\ndecision = "allow"\ntool = "run_on_hosts"\n{rest}'
+    (config / "policy.toml").write_text(rule)
+    flow = opened(make_flow(script(call("echo x >> f.txt")), [no("no")]), folders)
+    answer = await flow.run()
+    assert (answer.stop == "done") is covered
+    assert bool(folders.started) is covered
 
 
 async def test_only_hosts_of_the_inventory_are_reached(

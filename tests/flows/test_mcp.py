@@ -14,7 +14,7 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
 from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input
 from kogniterm.runtime.operations.action import Shown
-from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue, trust_server
+from kogniterm.runtime.operations.mcp.mcp_actions import trust_server
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
@@ -523,7 +523,7 @@ async def test_instructions_that_changed_wait_for_trust(
     await flow.run()
     assert await trust_server(servers, server, agree) is not None
     assert "+Use add for sums, and rm for files." in shown
-    session.context.instruct(servers=server_catalogue(servers, session.journal, session.model))
+    session.context.instruct()
     assert "rm for files" in session.state.messages[-1].text
 
 

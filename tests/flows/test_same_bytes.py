@@ -20,6 +20,7 @@ import pytest
 from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
 from kogniterm.runtime.operations.recordings import Recorded
 from kogniterm.runtime.operations.run_recipe import run_in_session
@@ -162,7 +163,8 @@ def listen(flow: Flow, session_id: str | None = None) -> Heard:
     session.journal.secrets.know(KNOWN)  # type: ignore[attr-defined]
     for service in (session.services.gate, session.services.runner):
         service.policy = Policy(heard, session.policy)  # type: ignore[assignment]
-    session.extensions.hooks.runner = heard  # type: ignore[assignment]
+    (hooks,) = (one for one in session.extensions.port.extensions if isinstance(one, Hooks))
+    hooks.runner = heard
     executor: Any = Recording(heard, session.executor)
     session.executor = session.services.gate.executor = session.services.runner.executor = executor
     assert session.services.beside is not None

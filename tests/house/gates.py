@@ -43,8 +43,8 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "trajectory",
-                "vectors", "warm"), ("",)),
+    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "telemetry",
+                "trajectory", "vectors", "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (
@@ -54,7 +54,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("context", "gate", "runner"), ("crash_recovery",), ("extensions",), ("questions",),
         ("services",), ("turn_end",), ("turn_journal", "turn_ports", "plan_edits"),
         ("fixed_questions",),
-        ("budgets", "opening", "telemetry", "trust", "turn_log", "user_secrets",
+        ("budgets", "opening", "trust", "turn_log", "user_secrets",
          "named_files"), ("",),
     ),
     "cli": (("verbs",), ("",)),
@@ -135,7 +135,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "procrastinate": ("kogniterm.addons.fleet",),
     "ansible_runner": ("kogniterm.execution.hosts.controller",),
     "ansible": (),
-    "opentelemetry": ("kogniterm.runtime.telemetry",),
+    "opentelemetry": ("kogniterm.addons.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
     "xllamacpp": ("kogniterm.addons.local_model",),
 }
@@ -220,9 +220,8 @@ WRITES_TO_STREAMS = (
     "kogniterm.ui",
     "kogniterm.__main__",
     "kogniterm.logs",
-    "kogniterm.runtime.telemetry.span_exporters",
 )
-"""The screens, the log, and the console exporter of OpenTelemetry, which the user asks for."""
+"""The screens, the log, and add-ons."""
 SPEAKS_TO_MODELS = tuple(
     f"kogniterm.{part}"
     for part in ("agent", "execution", "memory", "models", "runtime", "sessions", "tools")
@@ -243,9 +242,10 @@ BROAD_EXCEPT = (
     "kogniterm.ui.repl",
     "kogniterm.agent.tool_dispatch",
     "kogniterm.tools.plugins",
-    "kogniterm.runtime.telemetry.telemetry_session",
+    "kogniterm.runtime.extensions.extension_port",
+    "kogniterm.addons.telemetry.telemetry_session",
 )
-"""Entry points, the border to tools, and the thread of telemetry, which must not end a turn."""
+"""Entry points, the borders to tools and extensions, and the thread of telemetry."""
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

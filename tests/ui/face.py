@@ -17,7 +17,7 @@ from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.errors import KognitermError
 from kogniterm.paths import ExtensionPaths
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.sessions.records import Record
@@ -213,8 +213,7 @@ class PlayedServers:
 class PlayedExtensions:
     skills: PlayedSkills = field(default_factory=PlayedSkills)
     servers: PlayedServers = field(default_factory=PlayedServers)
-    telemetry: None = None
-    hooks: Hooks = field(default_factory=Hooks)
+    port: ExtensionPort = field(default_factory=ExtensionPort)
 
 
 @dataclass
@@ -290,8 +289,8 @@ class PlayedSession:
     def use_plan_mode(self, mode: str) -> None:
         self.modes.planning = mode
 
-    async def finish(self, reason: str = "other") -> None:
-        pass
+    async def finish(self, reason: str = "other") -> tuple[Phrase, ...]:
+        return ()
 
     def close(self) -> None:
         self.closed = True

@@ -15,7 +15,7 @@ from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 from kogniterm.addons.acp.editor_questions import EditorQuestions
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.runtime.operations.action import Shown
-from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue, trust_server
+from kogniterm.runtime.operations.mcp.mcp_actions import trust_server
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.shorten import one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
@@ -92,6 +92,5 @@ async def ask_trust(
         tell(say(Phrase("MCP server {name}: {why}", {"name": name, "why": error})))
         return
     if report is not None:
-        told = server_catalogue(servers, session.journal, session.model)
-        session.context.instruct(servers=told)
+        session.context.instruct()
         tell(said(report.lines))

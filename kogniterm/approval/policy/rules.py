@@ -115,11 +115,13 @@ class Rule:
         plain = report.label in _SEEN_THROUGH or (on_files and len(report.reasons) < MAX_REASONS)
         if by_path and is_command and not (self._names_programs or plain):
             return Phrase("it covers only reading and changing files")
+        # A rule for hosts that names nothing else covers what commands do to files there.
+        whole = tool == RUN_ON_HOSTS and not self._names_programs
         free = self.arguments is None or bool(self.arguments.fullmatch(_ANY_TEXT))
         moves = all(self._allows(*one) for one in programs_with_parts(report) if one[0][0] in MOVES)
         return find_uncovered(
             report, self._allows if self._names_programs else None, fed=free,
-            files=by_path or not is_command, below="/" if moves else None,
+            files=by_path or whole or not is_command, below="/" if moves else None,
         )  # fmt: skip
 
     def _allows(self, argv: tuple[str, ...], _part: Part) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,13 @@ from kogniterm.errors import SettingsError, ToolError
 from kogniterm.execution.hosts.ansible_hosts import ansible_installed
 from kogniterm.host.programs import find_user_program
 from kogniterm.protocols import Tool
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.tool_names import meant_tool
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import Settings
-from kogniterm.tools.mcp.server_tools import McpTool, as_plugin, target_of
+from kogniterm.tools.mcp.server_tools import as_plugin, target_of
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
 from kogniterm.types import (
@@ -192,28 +192,21 @@ class ToolService:
     policy: PolicyService
     modes: SessionModes
     cwd: Callable[[], str]
-    unneeded: Callable[[], Collection[str]]
-    """Names the tools that there is no use for now, such as that of skills without any."""
-    hooks: Hooks
-    servers: McpServers
+    extensions: ExtensionPort
 
     def __post_init__(self) -> None:
         self.policy.plugin_of, self.policy.tool_of = self._plugin, self.find
-        self.hooks.tool_of = self.find
 
     def _plugin(self, name: str) -> Plugin | None:
         """Return the tool of another package or of an MCP server called `name`."""
-        if name in self.known.plugins:
-            return self.known.plugins[name]
-        found = self._of_servers().get(name)
-        return as_plugin(found) if found is not None else None
-
-    def _of_servers(self) -> dict[str, McpTool]:
-        return {tool.name: tool for tool in self.servers.tools()}
+        return self.known.plugins.get(name) or self.extensions.tools().get(name)
 
     def find(self, name: str) -> Tool | None:
         """Return the tool called `name`, also one of an MCP server that is not offered directly."""
-        return self.known.tools.get(name) or self._of_servers().get(name)
+        if name in self.known.tools:
+            return self.known.tools[name]
+        found = self.extensions.tools().get(name)
+        return found.tool if found is not None else None
 
     def runnable(self, name: str) -> Tool:
         """Return the tool that an approved request names. Raises `ToolError`."""
@@ -227,12 +220,13 @@ class ToolService:
     ) -> tuple[Tool, Mapping[str, Any]] | None:
         if name != CALL_TOOL:
             return None
-        return target_of(arguments, self.known.tools[CALL_TOOL], self._of_servers())
+        found = {name: one.tool for name, one in self.extensions.tools().items()}
+        return target_of(arguments, self.known.tools[CALL_TOOL], found)
 
     @property
     def offered(self) -> Mapping[str, Tool]:
         """Return the tools that the model gets, besides those of the graph."""
-        hidden = {*self.off, *self.unneeded()}
+        hidden = {*self.off, *self.extensions.unneeded()}
         return {name: tool for name, tool in self.known.tools.items() if name not in hidden}
 
     @property
@@ -246,7 +240,7 @@ class ToolService:
         return by_rule(rule) if rule is not None else None
 
     def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
-        if self.hooks.concerns(name):
+        if self.extensions.holds_back(name):
             return True
         if not self.policy.in_force.about(name):
             return False

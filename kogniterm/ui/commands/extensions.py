@@ -75,7 +75,7 @@ def _list_servers(repl: Repl, servers: McpServers) -> None:
 
 
 async def _trust_server(repl: Repl, servers: McpServers, server: Server) -> None:
-    from kogniterm.runtime.operations.mcp.mcp_actions import server_catalogue, trust_server
+    from kogniterm.runtime.operations.mcp.mcp_actions import trust_server
 
     async def agree(title: Phrase, lines: Sequence[Shown], yes: Phrase) -> bool:
         shown = [one if isinstance(one, str) else translate(one) for one in lines]
@@ -88,9 +88,7 @@ async def _trust_server(repl: Repl, servers: McpServers, server: Server) -> None
         repl.display.say(Phrase("Nothing changed."))
         return
     if server.record is not before:
-        session = repl.session
-        told = server_catalogue(servers, session.journal, session.model)
-        session.context.instruct(servers=told)
+        repl.session.context.instruct()
         repl.read_custom_commands()
     write_report(repl, report)
 
@@ -198,8 +196,7 @@ async def _trust_skill(repl: Repl, one: FoundSkill) -> None:
 
 def _offer_skills(repl: Repl) -> None:
     """Offer the skills as they are now, to the model and as slash commands."""
-    session = repl.session
-    session.context.instruct(skills=session.extensions.skills.catalogue())
+    repl.session.context.instruct()
     repl.read_custom_commands()
 
 

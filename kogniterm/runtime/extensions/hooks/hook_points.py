@@ -6,22 +6,30 @@ They get the fields of Claude Code, in the names of the shared tools.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from kogniterm import prompts
-from kogniterm.errors import RefusedError, ToolError
+from kogniterm.agent.subagent import DELEGATE
+from kogniterm.errors import ToolError
 from kogniterm.protocols import EventSink, Tool
+from kogniterm.runtime.extensions.extension_port import (
+    ActionFindings,
+    ActionNotes,
+    Extension,
+    Moment,
+    Right,
+)
 from kogniterm.runtime.extensions.hooks.hook_files import HookEvent
 from kogniterm.runtime.extensions.hooks.hook_service import (
     HookFindings,
     HookRunner,
-    NoHooks,
     Occasion,
     Quote,
 )
 from kogniterm.runtime.extensions.tool_names import shared_name
+from kogniterm.runtime.turn_ports import Attached, TurnIO
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
@@ -35,10 +43,6 @@ from kogniterm.types import (
 MOST_CONTINUED = 5
 """Times that hooks can keep an agent from ending in one turn."""
 QUOTE = '<hook event="{event}" name="{name}">\n{text}\n</hook>'
-AGENT = shared_name("delegate")
-"""The name by which hooks know the start of a sub-agent."""
-BEGINS = "[hooks:]"
-"""The line above what an observation says of hooks."""
 
 _PATH = {"path": "file_path"}
 _FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -55,185 +59,114 @@ _MODES: Mapping[ApprovalMode, str] = {
 }  # fmt: skip
 
 
-class AfterTool(NamedTuple):
-    """The words of hooks after a tool: a note for the model, and why the turn is to end.
-
-    `cancelled` is whether the turn was stopped while they ran.
-    """
-
-    note: str = ""
-    stop: Phrase | None = None
-    cancelled: bool = False
-
-    def conclude(self) -> None:
-        """End the turn, if that is wanted, once the outcome is recorded."""
-        if self.cancelled:
-            raise asyncio.CancelledError
-        if self.stop is not None:
-            raise stop_error(self.stop)
-
-
-def stop_error(why: Phrase) -> RefusedError:
-    """Return the error that ends a turn because a hook wants that."""
-    return RefusedError(why.template, **dict(why.values))
-
-
-class Hooks:
+class Hooks(Extension):
     """The hooks of a session, where they run; `tool_of` finds the tools whose input they change."""
+
+    name = "hooks"
+    moments: ClassVar[Mapping[Moment, Right]] = {
+        "opened": "add", "before_input": "block",
+        "before_action": "block", "after_action": "block", "closed": "watch",
+    }  # fmt: skip
 
     def __init__(
         self,
-        runner: HookRunner | None = None,
-        tool_of: Callable[[str], Tool | None] = lambda name: None,
+        runner: HookRunner,
         shown: Callable[[ActionRequest], ActionRequest] = lambda request: request,
+        notices: tuple[Phrase, ...] = (),
     ) -> None:
-        self.runner = runner or NoHooks()
-        self.tool_of = tool_of
+        self.runner = runner
+        self.tool_of: Callable[[str], Tool | None] = lambda name: None
         self.shown = shown
         """Returns a request as it may be shown and kept."""
-        self._beside: dict[str, list[str]] = {}
-        """Notes for the model that come with the result of a request."""
-        self._context: list[str] = []
+        self.notices = notices
         self._continued: dict[str, int] = {}
         self._begun = False
-        self._beginning = asyncio.Lock()
         self._notices: set[asyncio.Task[HookFindings]] = set()
 
-    def concerns(self, tool: str) -> bool:
-        """Return whether a hook runs before or after calls of this tool."""
-        name = shared_name(tool)
-        return self.runner.concerns("PreToolUse", name) or self.follows(name)
+    def concerns(self, moment: Moment, tool: str) -> bool:
+        event: HookEvent = "PreToolUse" if moment == "before_action" else "PostToolUse"
+        return self.runner.concerns(event, shared_name(tool))
 
-    def follows(self, subject: str) -> bool:
-        """Return whether a hook runs after a tool, by its shared name."""
-        return self.runner.concerns("PostToolUse", subject)
+    # --- actions --------------------------------------------------------------------------------
 
-    # --- tools ----------------------------------------------------------------------------------
-
-    async def before_tool(
-        self, request: ActionRequest, sink: EventSink
-    ) -> tuple[ActionRequest, HookFindings]:
-        """Return the request as hooks changed it, and what they said. Raises `RefusedError`."""
+    async def before_action(self, request: ActionRequest, sink: EventSink) -> ActionFindings:
         said = await self._of_tool("PreToolUse", request, sink)
-        if said.stop is not None:
-            raise stop_error(said.stop)
-        self._quote(request, "PreToolUse", said.quotes)
-        if not said.updated:
-            return request, said
-        values: dict[str, object] = {"name": said.updated_by}
-        try:
-            changed = with_input(request, said.updated, self.tool_of)
-        except ToolError as error:
-            wrong = Phrase("The hook {name} gave this call input it cannot have: {why}",
-                           {**values, "why": error.text})  # fmt: skip
-            return request, HookFindings("deny", said.updated_by, (wrong,))
-        if changed == request:
-            return request, said
-        line = self.shown(changed).command
-        told = f"[the hook {said.updated_by} changed this call to: {line}]"
-        self._beside.setdefault(request.id, []).append(told)
-        values["action"] = line
-        sink(events.Notice(Phrase("The hook {name} changed an action to: {action}", values)))
-        again = await self._of_tool("PreToolUse", changed, sink)
-        if again.stop is not None:
-            raise stop_error(again.stop)
-        return changed, _stricter(said, again)
+        ActionNotes(stop=said.stop).conclude()
+        notes = _quoted("PreToolUse", said.quotes)
+        found = ActionFindings(request, said.choice, said.name, said.reasons)
+        if said.updated:
+            values: dict[str, object] = {"name": said.updated_by}
+            try:
+                changed = with_input(request, said.updated, self.tool_of)
+            except ToolError as error:
+                wrong = Phrase("The hook {name} gave this call input it cannot have: {why}",
+                               {**values, "why": error.text})  # fmt: skip
+                found = ActionFindings(request, "deny", said.updated_by, (wrong,))
+            else:
+                found = found._replace(request=changed)
+            if found.request != request:
+                line = self.shown(found.request).command
+                notes.append(f"[the hook {said.updated_by} changed this call to: {line}]")
+                told = Phrase("The hook {name} changed an action to: {action}",
+                              {**values, "action": line})  # fmt: skip
+                sink(events.Notice(told))
+        return found._replace(note="\n".join(notes))
 
-    async def after_tool(
-        self, request: ActionRequest, response: Mapping[str, Any], sink: EventSink
-    ) -> AfterTool:
-        """Run the hooks after a tool and return what the model and the turn learn of it."""
-        cancelled, stop = False, None
-        try:
-            said = await self._of_tool("PostToolUse", request, sink, tool_response=response)
-        except asyncio.CancelledError:
-            cancelled = True
-        else:
-            stop = said.stop
-            if said.choice == "deny":
-                quotes = tuple(Quote(said.name, str(reason)) for reason in said.reasons)
-                self._quote(request, "PostToolUse", quotes)
-            self._quote(request, "PostToolUse", said.quotes)
-        return AfterTool(self.told(request), stop, cancelled)
-
-    def told(self, request: ActionRequest) -> str:
-        """Return, once, what the model is told with the result of a request."""
-        told = self._beside.pop(request.id, [])
-        return "\n".join([BEGINS, *told]) if told else ""
+    async def after_action(
+        self, request: ActionRequest, end: CommandResult | str, sink: EventSink
+    ) -> ActionNotes:
+        response = tool_response(request, end) if isinstance(end, str) else command_response(end)
+        said = await self._of_tool("PostToolUse", request, sink, tool_response=response)
+        refused = said.reasons if said.choice == "deny" else ()
+        quotes = (*(Quote(said.name, str(reason)) for reason in refused), *said.quotes)
+        return ActionNotes("\n".join(_quoted("PostToolUse", quotes)), said.stop)
 
     async def _of_tool(
         self, event: HookEvent, request: ActionRequest, sink: EventSink, **more: object
     ) -> HookFindings:
-        subject = subject_of(request)
-        if not self.runner.concerns(event, subject):
-            return HookFindings()
         fields = {
-            "tool_name": subject,
             "tool_input": tool_input(request),
             "tool_use_id": request.call_id,
             **agent_fields(request),
             **more,
         }
-        occasion = Occasion(event, subject, fields, request.id)
-        return await self.runner.run(occasion, sink)
+        subject = subject_of(request)
+        return await self._at(event, sink, {"tool_name": subject, **fields}, subject, request.id)
 
-    def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
-        for quote in quotes:
-            self._beside.setdefault(request.id, []).append(quote_hook(event, quote))
+    def asking(self, request: ActionRequest, sink: EventSink) -> None:
+        """Run, beside the question that is asked now, the hooks that tell the user of it."""
+        kind = "permission_prompt"
+        if not self.runner.concerns("Notification", kind):
+            return
+        message = f"KogniTerm needs your permission to use {subject_of(request)}"
+        fields = {"message": message, "notification_type": kind, **agent_fields(request)}
+        occasion = Occasion("Notification", kind, fields)
+        task = asyncio.ensure_future(self.runner.run(occasion, sink))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
 
-    async def agent_begins(
-        self, call_id: str, arguments: Mapping[str, Any], sink: EventSink
-    ) -> str | None:
-        """Return why hooks do not let a sub-agent begin, or None.
-
-        It begins inside the graph, where no user is asked and no input is changed: a hook that
-        wants either refuses. Raises `RefusedError`.
-        """
-        task = str(arguments.get("task", ""))
-        fields = {
-            "tool_name": AGENT,
-            "tool_input": {
-                "description": task.partition("\n")[0],
-                "prompt": task,
-                "subagent_type": arguments.get("agent", "general-purpose"),
-            },
-            "tool_use_id": call_id,
-        }
-        said = await self._at("PreToolUse", sink, fields, subject=AGENT)
+    async def before_compaction(self, trigger: str, sink: EventSink) -> Phrase | None:
+        fields = {"trigger": trigger, "custom_instructions": ""}
+        said = await self._at("PreCompact", sink, fields, trigger)
         if said.stop is not None:
-            raise stop_error(said.stop)
-        if said.choice not in ("deny", "ask") and not said.updated:
-            return None
-        name = said.name or said.updated_by
-        values: dict[str, object] = {"name": name}
-        sink(events.Notice(Phrase("The hook {name} did not let a sub-agent begin.", values)))
-        why = "; ".join(map(str, said.reasons)) or "it wants another task, which cannot be given"
-        return prompts.text("hooks.no_agent", hook=name, why=why)
+            return said.stop
+        return said.reasons[0] if said.choice == "deny" else None
 
     # --- the input and the end of a turn --------------------------------------------------------
 
-    async def input_given(self, user_input: UserInput, sink: EventSink) -> Phrase | None:
-        """Return why hooks refuse an input, or None; what they add to it is kept for the turn."""
+    async def before_input(self, given: UserInput, io: TurnIO) -> Attached | Phrase:
         self._continued.clear()
-        fields = {"prompt": user_input.text}
-        said = await self._at("UserPromptSubmit", sink, fields)
+        said = await self._at("UserPromptSubmit", io.sink, {"prompt": given.text})
         if said.stop is not None:
             return said.stop
         if said.choice == "deny":
             return said.reasons[0]
-        self._add("UserPromptSubmit", said.quotes)
-        return None
+        return Attached("\n\n".join(_quoted("UserPromptSubmit", said.quotes)))
 
-    def take_context(self) -> str:
-        """Return, once, what hooks add to the next input."""
-        added, self._context = "\n\n".join(self._context), []
-        return added
-
-    async def goes_on(self, agent: str, answer: str, sink: EventSink) -> str | None:
-        """Return what an agent is told that must not end yet; None where it may."""
+    async def before_end(self, agent: str, answer: str, sink: EventSink) -> str | None:
         event: HookEvent = "SubagentStop" if agent else "Stop"
         count = self._continued.get(agent, 0)
-        if not self.runner.concerns(event) or count >= MOST_CONTINUED:
+        if count >= MOST_CONTINUED:
             return None
         fields: dict[str, Any] = {
             "stop_hook_active": count > 0,
@@ -253,70 +186,34 @@ class Hooks:
 
     # --- the session ----------------------------------------------------------------------------
 
-    async def begin(self, sink: EventSink, *, resumed: bool) -> None:
-        """Run the hooks at the start of a session, once; a turn waits for them.
+    async def opened(self, sink: EventSink, *, resumed: bool) -> str:
+        self._begun, source = True, "resume" if resumed else "startup"
+        said = await self._at("SessionStart", sink, {"source": source}, source)
+        return "\n\n".join(_quoted("SessionStart", said.quotes))
 
-        The model gets their words with its input.
-        """
-        source = "resume" if resumed else "startup"
-        async with self._beginning:
-            if self._begun:
-                return
-            self._begun = True
-            said = await self._at("SessionStart", sink, {"source": source}, subject=source)
-            self._add("SessionStart", said.quotes)
-
-    async def end(self, reason: str, sink: EventSink) -> None:
-        """Run the hooks at the end of a session that has begun."""
-        if not self._begun:
-            return
-        for task in tuple(self._notices):
-            task.cancel()
-        await asyncio.gather(*self._notices, return_exceptions=True)
-        await self._at("SessionEnd", sink, {"reason": reason}, subject=reason)
-
-    async def compacting(self, trigger: str, sink: EventSink) -> Phrase | None:
-        """Run the hooks before a compaction; return why they do not want it, or None."""
-        fields = {"trigger": trigger, "custom_instructions": ""}
-        said = await self._at("PreCompact", sink, fields, subject=trigger)
-        if said.stop is not None:
-            return said.stop
-        return said.reasons[0] if said.choice == "deny" else None
-
-    def notify(self, request: ActionRequest, sink: EventSink) -> None:
-        """Run, beside the question that is asked now, the hooks that tell the user of it."""
-        kind = "permission_prompt"
-        if not self.runner.concerns("Notification", kind):
-            return
-        message = f"KogniTerm needs your permission to use {subject_of(request)}"
-        fields = {"message": message, "notification_type": kind, **agent_fields(request)}
-        occasion = Occasion("Notification", kind, fields)
-        task = asyncio.ensure_future(self.runner.run(occasion, sink))
-        self._notices.add(task)
-        task.add_done_callback(self._notices.discard)
+    async def closed(self, reason: str) -> tuple[()]:
+        if self._begun:
+            for task in tuple(self._notices):
+                task.cancel()
+            await asyncio.gather(*self._notices, return_exceptions=True)
+            await self._at("SessionEnd", lambda event: None, {"reason": reason}, reason)
+        return ()
 
     async def _at(
         self,
         event: HookEvent,
         sink: EventSink,
         fields: Mapping[str, Any],
-        *,
         subject: str = "",
+        request_id: str = "",
     ) -> HookFindings:
         if not self.runner.concerns(event, subject):
             return HookFindings()
-        return await self.runner.run(Occasion(event, subject, fields), sink)
-
-    def _add(self, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
-        self._context += [quote_hook(event, quote) for quote in quotes]
+        return await self.runner.run(Occasion(event, subject, fields, request_id), sink)
 
 
-def _stricter(first: HookFindings, second: HookFindings) -> HookFindings:
-    """Return the stricter findings of two rounds; an approval has to stand in the second, too."""
-    order = ("deny", "ask", "allow", "")
-    if order.index(first.choice) <= 1 and order.index(first.choice) <= order.index(second.choice):
-        return first
-    return replace(second, updated={})
+def _quoted(event: HookEvent, quotes: Iterable[Quote]) -> list[str]:
+    return [quote_hook(event, quote) for quote in quotes]
 
 
 def quote_hook(event: HookEvent, quote: Quote) -> str:
@@ -343,6 +240,11 @@ def tool_input(request: ActionRequest) -> dict[str, Any]:
     """Return the input of a request's tool, as hooks know it."""
     if request.effect == "command":
         return {"command": request.command, "description": request.purpose}
+    if request.tool == DELEGATE.name:
+        task = str(request.arguments.get("task", ""))
+        agent = request.arguments.get("agent", "general-purpose")
+        about = task.partition("\n")[0]
+        return {"description": about, "prompt": task, "subagent_type": agent}
     names = _FIELDS.get(request.tool, {})
     return {names.get(name, name): value for name, value in request.arguments.items()}
 

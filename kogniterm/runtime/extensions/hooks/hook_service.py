@@ -76,16 +76,6 @@ class HookRunner(Protocol):
         """Run the hooks of an event and return what they said together."""
 
 
-class NoHooks:
-    """A session without hooks."""
-
-    def concerns(self, event: HookEvent, subject: str = "") -> bool:
-        return False
-
-    async def run(self, occasion: Occasion, sink: EventSink) -> HookFindings:
-        return HookFindings()
-
-
 @dataclass(slots=True)
 class HookService:
     """The hooks of an open session. `place` returns where they run now, `common` what all get.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import observation_limit, text_tokens, used_skills
@@ -24,6 +24,7 @@ from kogniterm.runtime.extensions.allowed_tools import (
     not_granted,
     question,
 )
+from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.extensions.skills.skill_sources import (
     FoundSkill,
     Skill,
@@ -51,8 +52,14 @@ _WRAPPING = 1_500
 """Characters kept for what stands around the instructions: folder and files."""
 
 
-class SkillService:
-    """The skills of one session; `found` is how they were when they were last looked at."""
+class SkillService(Extension):
+    """The skills of one session; `found` is how they were when they were last looked at.
+
+    `seen` is the workspace just now, for the first look.
+    """
+
+    name = "skills"
+    moments: ClassVar[Mapping[Moment, Right]] = {"offer_tools": "add"}
 
     def __init__(
         self,
@@ -61,29 +68,30 @@ class SkillService:
         modes: SessionModes,
         policy: PolicyService,
         asker: AskPort,
-        found: tuple[FoundSkill, ...] = (),
+        seen: ProjectWalk | None = None,
     ) -> None:
         self.sources = sources
         self.journal = journal
         self.modes = modes
         self.policy = policy
         self.asker = asker
-        self.found = found
+        self.found: tuple[FoundSkill, ...] = ()
+        self._seen = seen
         self.offered = SkillCatalogue()
         self._tool_offered = False
         """Set once the model has the tool, which stays then: the list of tools must not change."""
         self._declined: set[str] = set()
         """The skills whose permissions the user did not want in this process."""
 
-    def look(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
-        """Look at the disk again; return all skills there are. `seen` is the workspace just now."""
+    def look(self) -> tuple[FoundSkill, ...]:
+        """Look at the disk again; return all skills there are."""
+        seen, self._seen = self._seen, None
         self.found = self.sources.find(seen)
         self._tool_offered = self._tool_offered or any(one.state in _USABLE for one in self.found)
         return self.found
 
-    def catalogue(self, seen: ProjectWalk | None = None) -> str | None:
-        """Return the catalogue for the model in use; None where it cannot use skills at all."""
-        found, info = self.look(seen), self.modes.model.info
+    def catalogue(self) -> str | None:
+        found, info = self.look(), self.modes.model.info
         if info.one_command:
             return None
         ready = [one.skill for one in found if one.state == "ready" and one.skill is not None]
@@ -91,7 +99,7 @@ class SkillService:
         return self.journal.redact(self.offered.text)
 
     def unneeded(self) -> frozenset[str]:
-        """Return the names of tools that there is no use for.
+        """Return the tool of skills where there is none.
 
         A skill of the user's counts before it is accepted: accepting it, or switching it on, must
         not change the list of tools. One of a folder that is not trusted has no effect at all.

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm import prompts
-from kogniterm.agent.compaction import CHARS_PER_TOKEN
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
@@ -26,12 +24,10 @@ from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
 from kogniterm.tools.mcp.server_values import Listing, ServerTool
-from kogniterm.tools.net import untrusted
-from kogniterm.types import ModelInfo, Phrase
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.settings import Settings
 
 
@@ -299,30 +295,3 @@ def server_json(server: Server) -> dict[str, Any]:
         "tools": [tool.name for tool in server.tools],
         "failure": server.failure or None,
     }
-
-
-WINDOW_SHARE = 0.02
-"""The part of the model's window that the instructions of all servers may take."""
-
-
-def server_catalogue(servers: McpServers, journal: TurnJournal, model: ModelInfo) -> str | None:
-    """Return what a model is told of the servers: a line each, and what they say of their use.
-
-    Only what the user trusted is told. None for a model that cannot call tools.
-    """
-    if model.one_command:
-        return None
-    known = [one for one in servers.servers.values() if one.state != "off"]
-    room = int(model.context_window * WINDOW_SHARE * CHARS_PER_TOKEN) // max(1, len(known))
-    lines = []
-    for one in known:
-        name = one.config.name
-        if not one.usable:
-            lines.append(prompts.text("servers.not_trusted", server=name))
-            continue
-        names = one_line(clean(", ".join(tool.name for tool in one.tools)), 300)
-        lines.append(prompts.text("servers.tools", server=name, count=len(one.tools), names=names))
-        if one.record.instructions and room > 0:
-            lines.append(untrusted(f"MCP server {name}", cut(one.record.instructions, room)))
-    told = prompts.text("servers.catalogue", servers="\n".join(lines)) if lines else ""
-    return journal.redact(told)

@@ -13,16 +13,21 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from kogniterm.addons.telemetry.telemetry_variables import TelemetryVariables, telemetry_variables
 from kogniterm.host.installation import install_command
-from kogniterm.protocols import EventSink
-from kogniterm.settings.telemetry_variables import TelemetryVariables
+from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right, SessionBasis
+from kogniterm.runtime.turn_ports import TurnIO
+from kogniterm.settings import environment
 from kogniterm.types import Phrase, events
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.operations.health_checks import Finding
 
 log = logging.getLogger(__name__)
 
@@ -34,26 +39,40 @@ TEXTS = frozenset({"text", "task", "arguments", "observation", "command"})
 """Fields of events, and of the results in them, that hold words of the user, a model or a tool."""
 
 
-@dataclass(slots=True)
-class Telemetry:
+class Telemetry(Extension):
     """Observes the turns of one session, and sends what they did to a collector.
 
     `redact` replaces secrets. It is called on the session's own thread.
     """
 
-    variables: TelemetryVariables
-    redact: Callable[[str], str]
-    _queue: queue.SimpleQueue[tuple[events.Event, int] | None] = field(
-        default_factory=queue.SimpleQueue
-    )
-    _thread: threading.Thread | None = None
-    _flushed: Future[None] = field(default_factory=Future)
-    _ended: bool = False
-    _problem: Phrase | None = None
-    _told: bool = False
+    name = "telemetry"
+    moments: ClassVar[Mapping[Moment, Right]] = {"before_input": "watch", "closed": "watch"}
 
-    def watching(self, sink: EventSink) -> EventSink:
-        """Return a sink that observes each event before it is passed on to `sink`."""
+    def __init__(self, variables: TelemetryVariables, redact: Callable[[str], str]) -> None:
+        self.variables = variables
+        self.redact = redact
+        self._queue: queue.SimpleQueue[tuple[events.Event, int] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._flushed: Future[None] = Future()
+        self._ended = False
+        self._problem: Phrase | None = None
+        self._told = False
+
+    @classmethod
+    def open(cls, basis: SessionBasis) -> Telemetry | None:
+        """Return the telemetry that the environment asks for; None without any."""
+        variables = telemetry_variables(basis.environ, environment())
+        if not variables.exporters:
+            return None
+        opened = cls(variables, basis.journal.redact)
+        if missing := missing_packages(variables):
+            opened.notices, opened._ended = (not_installed(missing),), True
+        basis.opened.callback(opened.end)
+        return opened
+
+    def connect(self, io: TurnIO) -> None:
+        """Observe each event before it is passed on."""
+        sink = io.sink
 
         def watched(event: events.Event) -> None:
             name = events.event_name(type(event))
@@ -65,12 +84,12 @@ class Telemetry:
                 texts = self.variables.content
                 self._queue.put((with_texts(event, self.redact) if texts else event, now))
             sink(event)
-            if name in ("model_called", "turn_ended") and (problem := self.problem()):
+            if name in ("model_called", "turn_ended") and (problem := self._untold()):
                 sink(events.Notice(problem, "warning"))
 
-        return watched
+        io.sink = watched
 
-    def problem(self) -> Phrase | None:
+    def _untold(self) -> Phrase | None:
         """Return why telemetry could not be sent, once."""
         if self._problem is None or self._told:
             return None
@@ -80,8 +99,8 @@ class Telemetry:
     def _work(self) -> None:
         """Make spans of the events. This is a border: what fails here ends telemetry alone."""
         try:
-            from kogniterm.runtime.telemetry.span_exporters import exporting
-            from kogniterm.runtime.telemetry.turn_spans import TurnSpans
+            from kogniterm.addons.telemetry.span_exporters import exporting
+            from kogniterm.addons.telemetry.turn_spans import TurnSpans
 
             with exporting(self.variables, self._fail) as (tracer, meter):
                 spans = TurnSpans(tracer, meter, self.variables)
@@ -99,14 +118,16 @@ class Telemetry:
             self._problem = problem
             log.warning("%s", problem)
 
-    async def finish(self) -> None:
+    async def closed(self, reason: str) -> tuple[Phrase, ...]:
         """Send what is left, for at most `FLUSH_SECONDS`; a cancel ends the wait."""
         if self._close():
             await asyncio.wait([asyncio.wrap_future(self._flushed)], timeout=FLUSH_SECONDS)
             self._check_flushed()
+        problem = self._untold()
+        return (problem,) if problem is not None else ()
 
     def end(self) -> None:
-        """Do as `finish` does, where no loop runs; does nothing after it."""
+        """Do as `closed` does, where no loop runs; does nothing after it."""
         if self._close():
             wait([self._flushed], FLUSH_SECONDS)
             self._check_flushed()
@@ -166,3 +187,23 @@ def not_installed(missing: Sequence[str]) -> Phrase:
         "packages are not installed. Run `{command}`, or set OTEL_SDK_DISABLED=true.",
         {"command": install_command(*missing)},
     )
+
+
+def telemetry_findings() -> Iterator[Finding]:
+    """Yield whether and where telemetry is sent; nothing is."""
+    from kogniterm.runtime.operations.health_checks import Finding, package_finding
+
+    sdk = not missing_packages(TelemetryVariables())
+    yield package_finding("opentelemetry-sdk", installed=sdk)
+    found = telemetry_variables(environment(), environment())
+    where = ", ".join(found.hosts)
+    if not found.exporters:
+        yield Finding("ok", Phrase("telemetry: off"))
+    elif missing := missing_packages(found):
+        text = Phrase("telemetry: not sent, because its packages are not installed")
+        command = Phrase("{text}", {"text": install_command(*missing)})
+        yield Finding("bad", text, command)
+    elif found.content:
+        yield Finding("ok", Phrase("telemetry: sent to {host}, with texts", {"host": where}))
+    else:
+        yield Finding("ok", Phrase("telemetry: sent to {host}", {"host": where}))

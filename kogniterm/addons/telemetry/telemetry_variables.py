@@ -1,4 +1,4 @@
-"""The standard variables of OpenTelemetry that switch telemetry on, name its host or hold keys.
+"""The standard variables of OpenTelemetry that switch telemetry on and name its host.
 
 No settings file, no `.env` and no project can set them: whoever sets them decides where data about
 the user's work is sent. The SDK reads all others, and the values of these, from the environment of
@@ -10,19 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 Signal = Literal["traces", "metrics"]
 
-HEADER_NAMES = tuple(
-    f"OTEL_EXPORTER_OTLP_{signal}HEADERS" for signal in ("", "TRACES_", "METRICS_", "LOGS_")
-)
-"""Variables that hold keys of a collector, which no command gets."""
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _YES = ("true", "span_only", "span_and_event")
 """Values that put content on spans: `true`, and the words that newer instrumentations take."""
-_SHORTEST = 8
-"""Characters of a header's value from which on it may be a key; `1` or `true` is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +27,12 @@ class TelemetryVariables:
     `content` is whether texts, commands and results are sent too. `hosts` are those of the
     collectors, with the port if the address has one and nothing else of it, or the names of other
     exporters. `context` is that of the program that started this one, in the names of W3C.
-    `secrets` are values of headers.
     """
 
     exporters: Mapping[Signal, str] = field(default_factory=dict)
     content: bool = False
     hosts: tuple[str, ...] = ()
     context: Mapping[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
 
 
 def telemetry_variables(
@@ -52,10 +44,9 @@ def telemetry_variables(
     reach another collector than the one that is asked for.
     """
     given = {name: value.strip() for name, value in environ.items() if value.strip()}
-    secrets = _secrets(given)
     off = given.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if off or _of_sdk(environ) != _of_sdk(process):
-        return TelemetryVariables(secrets=secrets)
+        return TelemetryVariables()
     exporters, hosts = dict[Signal, str](), list[str]()
     signals: tuple[Signal, ...] = ("traces", "metrics")
     for signal in signals:
@@ -74,7 +65,6 @@ def telemetry_variables(
         content=given.get(CONTENT, "").lower() in _YES,
         hosts=tuple(dict.fromkeys(hosts)),
         context={name.lower(): given.get(name, "") for name in ("TRACEPARENT", "TRACESTATE")},
-        secrets=secrets,
     )
 
 
@@ -93,16 +83,3 @@ def _host(endpoint: str) -> str:
         return urlsplit(endpoint).netloc.rpartition("@")[2]
     except ValueError:  # the exporter reports it
         return ""
-
-
-def _secrets(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of headers, as they are written and as they are sent."""
-    found: dict[str, None] = {}
-    for name in HEADER_NAMES:
-        for pair in given.get(name, "").split(","):
-            written = pair.partition("=")[2].strip()
-            sent = unquote(written)
-            for value in (written, sent, sent.rpartition(" ")[2]):
-                if len(value) >= _SHORTEST:
-                    found[value] = None
-    return tuple(found)

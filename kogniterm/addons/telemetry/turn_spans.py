@@ -3,6 +3,7 @@
     invoke_agent kogniterm                    a turn
       chat MODEL                              a model call; below `plan` where it made a plan
       execute_tool TOOL                       an action, from its proposal to its end
+      tools/call TOOL                       the same of a tool of an MCP server
         approval                              the wait for the user
         command                               the run of a command
       execute_tool delegate
@@ -15,7 +16,7 @@ it was. Everything here runs on one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,20 +28,19 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.trace.status import Status, StatusCode
 
 from kogniterm import __version__
+from kogniterm.addons.telemetry import conventions as names
+from kogniterm.addons.telemetry.telemetry_variables import TelemetryVariables
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.analysis.arguments import rules_for
 from kogniterm.models.catalog import cost_of
-from kogniterm.runtime.telemetry import conventions as names
-from kogniterm.settings.telemetry_variables import TelemetryVariables
-from kogniterm.types import CALL_TOOL, RiskReport, Usage, events
+from kogniterm.types import RiskReport, Usage, events
 
 Found = Mapping[str, str | int | float | bool | tuple[str, ...] | None]
 """Attributes; those without a value are left out."""
 NANO = 1_000_000_000
 _FAILED_STOPS = ("not_done", "model_failed", "budget", "unknown")
 _BEGINS = ("turn_started", "turn_resumed")
-_NO_FAILURES = ("rejected", "cancelled", "interrupted")
 
 
 @dataclass(slots=True)
@@ -75,6 +75,8 @@ class _Agent:
     name: str
     began: int
     delegate: Span | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
 
 
 class TurnSpans(events.EventVisitor):
@@ -139,20 +141,20 @@ class TurnSpans(events.EventVisitor):
             "kogniterm.turn.waited": round(answer.waited, 3),
             "gen_ai.usage.input_tokens": answer.usage.input,
             "gen_ai.usage.output_tokens": answer.usage.output,
-            names.OUTPUT_MESSAGES: _message("assistant", answer.text),
+            names.OUTPUT_MESSAGES: _message("assistant", answer.text, finish="stop"),
         }
         self._agents[""].span.set_attributes(self._fit(about))
         self._end_open(answer.stop)
 
     def _end_open(self, stop: str) -> None:
-        """End what is open, the innermost first; a stop other than `done` is its error."""
-        error = "" if stop in ("done", "plan_only") else stop
+        """End what is open, the innermost first; a stop is an error where the turn failed."""
+        error = stop if stop in _FAILED_STOPS else ""
         for call in list(self._calls.values()):
-            self._call_ends(call, {}, error or "cancelled")
+            self._call_ends(call, {}, error)
         for action in list(self._actions.values()):
-            self._end_action(action, error or "cancelled")
+            self._end_action(action, error)
         for key in sorted(self._agents, reverse=True):  # that of the turn, "", is the last
-            self._agent_ends(key, error, failed=bool(key) or error in _FAILED_STOPS)
+            self._agent_ends(key, error)
         self._asked.clear()
 
     def on_agent_started(self, event: events.AgentStarted) -> None:
@@ -169,11 +171,17 @@ class TurnSpans(events.EventVisitor):
         span = self._start(f"invoke_agent {name}", delegate or outer, self._now, about, name)
         self._agents[event.agent] = _Agent(span, name, self._now, delegate)
 
-    def _agent_ends(self, key: str, error: str, *, failed: bool = True) -> None:
+    def _agent_ends(self, key: str, error: str) -> None:
         agent = self._agents.pop(key)
+        if key:  # the end of a turn tells of all its agents
+            agent.span.set_attributes(self._fit({
+                "gen_ai.request.model": names.model_of(agent.model or self._model),
+                "gen_ai.usage.input_tokens": agent.usage.input,
+                "gen_ai.usage.output_tokens": agent.usage.output,
+            }))  # fmt: skip
         for span in (agent.span, agent.delegate):
             if span is not None:
-                _end(span, self._now, error, failed=failed)
+                _end(span, self._now, error)
         self._took("gen_ai.invoke_agent.duration", agent.began, {"gen_ai.agent.name": agent.name})
 
     # --- model calls ----------------------------------------------------------------------------
@@ -198,6 +206,8 @@ class TurnSpans(events.EventVisitor):
         if call is None:  # of a tool that asked the model: only its tokens are known
             self._used(usage, cost_of(self._model, usage), self._of_model())
             return
+        if agent := self._agents.get(call.event.agent):
+            agent.usage, agent.model = agent.usage + usage, call.event.model
         cost = cost_of(call.event.model, usage)
         ended = (event.finish_reason.lower(),) if event.finish_reason else None
         found = {
@@ -210,8 +220,11 @@ class TurnSpans(events.EventVisitor):
             "gen_ai.response.finish_reasons": ended,
             "gen_ai.response.time_to_first_chunk": event.first_seconds,
             "kogniterm.cost.usd": cost or None,
-            names.OUTPUT_MESSAGES: _message("assistant", call.text),
-        }
+            names.OUTPUT_MESSAGES: _message(
+                "assistant", call.text, event.tools,
+                names.finish_of(event.finish_reason, called=bool(event.tools)),
+            ),
+        }  # fmt: skip
         self._call_ends(call, found, planned=MAKE_PLAN.name in event.tools)
         about = {**self._of_model(call.event), "gen_ai.response.model": event.response_model}
         self._used(usage, cost, about)
@@ -277,7 +290,7 @@ class TurnSpans(events.EventVisitor):
     def on_tool_ran(self, event: events.ToolRan) -> None:
         error = "malformed" if event.malformed else "failed" if event.failed else ""
         if event.call_id and (sub := self._agents.get(event.call_id)):
-            said = {names.OUTPUT_MESSAGES: _message("assistant", event.observation)}
+            said = {names.OUTPUT_MESSAGES: _message("assistant", event.observation, finish="stop")}
             sub.span.set_attributes(self._fit(said))
             self._agent_ends(event.call_id, error)
             return
@@ -296,13 +309,12 @@ class TurnSpans(events.EventVisitor):
                 request.tool, agent.name, request.call_id, agent.span, self._now
             )
             asks = request.effect == "person"
+            tool = names.mcp_parts(request.tool)[1]
             action = self._actions[request.id] = _ActionSpan(
-                request.id, request.tool, span, self._now, asks
+                request.id, tool, span, self._now, asks
             )
         action.span.set_attribute("kogniterm.risk", event.report.label)
         action.program = _program(event.report)
-        if request.tool.startswith("mcp__") or request.called == CALL_TOOL:
-            action.span.set_attribute("mcp.method.name", "tools/call")
 
     def on_approval_asked(self, event: events.ApprovalAsked) -> None:
         self._asked[event.request_id] = self._now
@@ -316,8 +328,8 @@ class TurnSpans(events.EventVisitor):
             return
         about = self._decision(event.request.id, decision.kind, decision.by, action.span)
         action.span.set_attributes(about)
-        if decision.kind == "reject":
-            self._end_action(action, "rejected")
+        if decision.kind == "reject":  # which the attributes tell; it is no error
+            self._end_action(action, "")
         elif action.asks:
             action.started = self._now
 
@@ -408,15 +420,20 @@ class TurnSpans(events.EventVisitor):
         return self._tracer.start_span(
             name,
             context=outer if isinstance(outer, Context) else trace.set_span_in_context(outer),
-            kind=SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL,
+            kind=SpanKind.CLIENT if operation in ("chat", "tools/call") else SpanKind.INTERNAL,
             attributes=self._fit({**own, **about}),
             start_time=time,
         )
 
     def _start_tool(self, tool: str, agent: str, call_id: str, outer: Span, time: int) -> Span:
+        server, tool = names.mcp_parts(tool)
         about = {"gen_ai.tool.name": tool, "gen_ai.tool.type": "function",
                  "gen_ai.tool.call.id": call_id}  # fmt: skip
-        return self._start(f"execute_tool {tool}", outer, time, about, agent)
+        if not server:
+            return self._start(f"execute_tool {tool}", outer, time, about, agent)
+        about |= {"gen_ai.operation.name": "execute_tool", "mcp.method.name": "tools/call",
+                  "kogniterm.mcp.server": server}  # fmt: skip
+        return self._start(f"tools/call {tool}", outer, time, about, agent)
 
     def _fit(self, found: Found) -> dict[str, Any]:
         """Return the attributes that have a value; those with texts only if they are asked for."""
@@ -431,11 +448,10 @@ class TurnSpans(events.EventVisitor):
         self._histograms[name].record(max((self._now - began) / NANO, 0.0), self._fit(about))
 
 
-def _end(span: Span, time: int, error: str, *, failed: bool = True) -> None:
+def _end(span: Span, time: int, error: str) -> None:
     if error:
         span.set_attribute("error.type", error)
-        if failed and error not in _NO_FAILURES:
-            span.set_status(Status(StatusCode.ERROR))
+        span.set_status(Status(StatusCode.ERROR))
     span.end(time)
 
 
@@ -450,7 +466,10 @@ def _program(report: RiskReport) -> str:
     return name if rules_for(name) is not None else ""
 
 
-def _message(role: str, text: str) -> str:
-    """Return one message in the form that the conventions define, as JSON; "" without a text."""
-    parts = [{"type": "text", "content": text}]
-    return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False) if text else ""
+def _message(role: str, text: str, tools: Sequence[str] = (), finish: str = "") -> str:
+    """Return one message in the form that the conventions define, as JSON; "" for an empty one."""
+    parts = [{"type": "text", "content": text}] if text else []
+    parts += [{"type": "tool_call", "name": name} for name in tools]
+    ended = {"finish_reason": finish} if finish else {}
+    message = {"role": role, "parts": parts, **ended}
+    return json.dumps([message], ensure_ascii=False) if parts else ""

@@ -63,3 +63,23 @@ def host_and_port(server: str) -> tuple[str, int]:
     """Return the parts of `host` or `host:port`; a server of a provider listens on 443."""
     host, _colon, port = server.rpartition(":")
     return (host, int(port)) if host and port.isdigit() else (server, 443)
+
+
+_FINISHES = {
+    "end_turn": "stop", "max_tokens": "length", "tool_use": "tool_call", "tool_calls": "tool_call",
+    "refusal": "content_filter", "safety": "content_filter",
+}  # fmt: skip
+"""The conventions' words for the ends of messages, where providers have others."""
+
+
+def finish_of(reason: str, *, called: bool) -> str:
+    """Return why a model's message ended; one that calls tools ended with that."""
+    return "tool_call" if called else _FINISHES.get(reason.lower(), reason.lower()) or "stop"
+
+
+def mcp_parts(tool: str) -> tuple[str, str]:
+    """Return the MCP server of a tool and the tool's name there; "" for any other tool."""
+    if not tool.startswith("mcp__"):
+        return "", tool
+    server, _mark, name = tool.removeprefix("mcp__").partition("__")
+    return server, name

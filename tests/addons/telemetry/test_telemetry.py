@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.telemetry import conventions as names
+from kogniterm.addons.telemetry import conventions as names
 from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start_run
@@ -84,7 +85,6 @@ async def test_a_turn_is_a_tree_of_spans_with_the_names_of_the_conventions(
         "kogniterm.turn.number": 1,
         "kogniterm.turn.stop": "refused",
         "kogniterm.turn.waited": turn.attributes["kogniterm.turn.waited"],
-        "error.type": "refused",
     }
     assert receiver.below(turn) == [
         "chat scripted",
@@ -109,7 +109,8 @@ async def test_a_turn_is_a_tree_of_spans_with_the_names_of_the_conventions(
     assert ran.attributes["kogniterm.approval.by"] == "user"
     assert not ran.failed  # a command that says no is no failure of the tool
     refused = receiver.the("execute_tool execute_command")
-    assert refused.attributes["error.type"] == "rejected"
+    assert refused.attributes["kogniterm.approval.decision"] == "reject"
+    assert "error.type" not in refused.attributes
     assert receiver.below(refused) == ["approval"]
     asked, command = receiver.named("approval")[0], receiver.the("command")
     assert ran.begin <= asked.begin <= asked.end <= command.begin <= command.end <= ran.end
@@ -146,7 +147,13 @@ replies:
     tool = receiver.the("execute_tool execute_command echo")
     assert "OUTPUTMARK" in tool.attributes["gen_ai.tool.call.arguments"]
     assert "OUTPUTMARK" in tool.attributes["gen_ai.tool.call.result"]
-    assert "ANSWERMARK" in receiver.named("chat scripted")[-1].attributes["gen_ai.output.messages"]
+    first, last = (
+        json.loads(one.attributes["gen_ai.output.messages"])[0]
+        for one in receiver.named("chat scripted")
+    )
+    assert first["parts"][-1] == {"type": "tool_call", "name": "execute_command"}
+    assert (first["finish_reason"], last["finish_reason"]) == ("tool_call", "stop")
+    assert "ANSWERMARK" in last["parts"][0]["content"]
     assert key.encode() not in b"".join(receiver.bodies)
 
 
@@ -204,6 +211,10 @@ async def test_sub_agents_at_work_side_by_side_have_their_own_calls(
         assert agent.attributes["gen_ai.agent.id"] == tool.attributes["gen_ai.tool.call.id"]
         assert receiver.below(agent) == ["chat scripted", "execute_tool read_file", "chat scripted"]
         assert tool.begin <= agent.begin <= agent.end <= tool.end
+        calls = [one for one in receiver.named("chat scripted") if one.parent == agent.id]
+        for used in ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"):
+            assert agent.attributes[used] == sum(one.attributes[used] for one in calls)
+        assert agent.attributes["gen_ai.request.model"] == "scripted"
     assert receiver.below(turn)[0] == receiver.below(turn)[-1] == "chat scripted"
 
 
@@ -234,9 +245,12 @@ async def test_a_call_of_an_mcp_server_is_named_by_its_tool(
     await trusted(flow, "many")
     flow.environ[ENDPOINT] = receiver.url
     await run(flow)
-    tool = receiver.the("execute_tool mcp__demo__add")
+    tool = receiver.the("tools/call add")
+    assert tool.kind == 3
+    assert tool.attributes["gen_ai.operation.name"] == "execute_tool"
     assert tool.attributes["mcp.method.name"] == "tools/call"
-    assert tool.attributes["gen_ai.tool.name"] == "mcp__demo__add"
+    assert tool.attributes["gen_ai.tool.name"] == "add"
+    assert tool.attributes["kogniterm.mcp.server"] == "demo"
     assert receiver.below(tool) == ["approval"]
 
 
@@ -296,11 +310,11 @@ async def test_an_exporter_that_is_not_installed_is_named_once(
         pytest.skip("the package for gRPC is installed")
     flow = observed("replies: [{text: Done.}]", variables)
     session = flow.open()
-    assert (await run(flow)).text == "Done."
-    telemetry = session.extensions.telemetry
-    late = telemetry.problem() if telemetry is not None else None
+    assert (await flow.run()).text == "Done."
+    late = await session.finish()
+    flow.close()
     shown = [one.text for one in flow.of(events.Notice)]
-    told = [str(one) for one in (*session.notices, *shown, late)]
+    told = [str(one) for one in (*session.notices, *shown, *late)]
     assert len([one for one in told if said in one]) == 1
     assert receiver.bodies == []
 

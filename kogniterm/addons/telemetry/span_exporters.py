@@ -25,8 +25,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 
 from kogniterm import __version__
-from kogniterm.runtime.telemetry.conventions import AGENT, SCHEMA_URL
-from kogniterm.settings.telemetry_variables import Signal, TelemetryVariables
+from kogniterm.addons.telemetry.conventions import AGENT, SCHEMA_URL
+from kogniterm.addons.telemetry.telemetry_variables import Signal, TelemetryVariables
 from kogniterm.types import Phrase
 
 Fail = Callable[[Phrase], None]
