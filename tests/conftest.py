@@ -33,6 +33,7 @@ PINNED = {
     "TERM": "xterm-256color",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
+    "KOGNITERM_WARM": "off",  # a server for each home of a test would stay for some time
     # Every client of a provider reads all trusted authorities, more than a hundred, which takes
     # longer than most tests; no test connects to a server that they have signed for.
     "SSL_CERT_FILE": str(Path(__file__).with_name("data") / "authority.pem"),
@@ -236,7 +237,7 @@ def warm_starts() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="kt-", dir="/var/tmp") as place:
         runtime = runtime_folder(Path(place))
         with quick_server(runtime):
-            yield {"XDG_RUNTIME_DIR": str(runtime)}
+            yield {"XDG_RUNTIME_DIR": str(runtime), "KOGNITERM_WARM": "auto"}
 
 
 @pytest.fixture

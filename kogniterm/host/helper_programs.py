@@ -159,7 +159,9 @@ async def _write(process: asyncio.subprocess.Process, given: bytes) -> None:
     process.stdin.close()
 
 
-def start_apart(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+def start_apart(
+    argv: Sequence[str], *, env: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> None:
     """Start a program that goes on by itself, and whose end nobody waits for. Raises `OSError`."""
     started = subprocess.Popen(
         list(argv),
@@ -168,6 +170,7 @@ def start_apart(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        pass_fds=descriptors,
         start_new_session=True,
     )
     started.returncode = 0  # waiting for it would delay the end of this process

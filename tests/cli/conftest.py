@@ -30,6 +30,7 @@ class Shell:
     def environ(self) -> dict[str, str]:
         return {
             "HOME": str(self.home),
+            "KOGNITERM_WARM": "off",
             "PATH": os.environ["PATH"],
             "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",

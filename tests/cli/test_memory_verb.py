@@ -39,6 +39,7 @@ class User:
         (root / "home" / "config").mkdir(parents=True)
         self.environ = {
             "HOME": str(root / "home"),
+            "KOGNITERM_WARM": "off",
             "PATH": os.environ["PATH"],
             "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",

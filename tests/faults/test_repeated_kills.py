@@ -131,7 +131,7 @@ class Case:
         kinds = {f"KOGNITERM_{kind}_DIR": str(self.root / kind) for kind in ("CONFIG", "DATA")}
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(campaign.scratch)} | kinds
         environ |= {"HOME": str(self.root), "LANG": "C.UTF-8", "KOGNITERM_MEMORY": "off"}
-        environ |= {"KOGNITERM_CACHE_DIR": str(self.root / "CACHE")}
+        environ |= {"KOGNITERM_CACHE_DIR": str(self.root / "CACHE"), "KOGNITERM_WARM": "off"}
         if campaign.location:
             environ["KOGNITERM_DATABASE_URL"] = campaign.location
         return campaign.forge.start(words, environ=environ, folder=self.folder, scratch=self.root)

@@ -58,6 +58,7 @@ class Session:
             "LANG": "C.UTF-8",
             "KOGNITERM_CACHE_DIR": str(self.root / "CACHE"),
             "KOGNITERM_MEMORY": "off",
+            "KOGNITERM_WARM": "off",
             **kinds,
         }
 

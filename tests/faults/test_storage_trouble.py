@@ -40,7 +40,7 @@ class Place:
             file.write_text(json.dumps(script))  # not while another program reads it
         kinds = {f"KOGNITERM_{k}_DIR": str(self.root / k) for k in ("CONFIG", "DATA", "CACHE")}
         given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
-        given |= {"HOME": str(self.root)}
+        given |= {"HOME": str(self.root), "KOGNITERM_WARM": "off"}
         given |= {"KOGNITERM_MODEL": f"scripted:{file}", "KOGNITERM_MEMORY": "off", **kinds}
         return self.forge.start(
             ["run", "-y", "--no-sandbox", *words, "go"],

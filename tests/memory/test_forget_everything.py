@@ -53,6 +53,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     places = {"HOME": str(tmp_path), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    places["KOGNITERM_WARM"] = "off"
     return {"PATH": os.environ["PATH"], **places, **kinds}
 
 

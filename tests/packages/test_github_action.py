@@ -104,6 +104,7 @@ def act(tmp_path: Path, github: GitHub) -> Act:
         model.write_text(script)
         job = {
             "HOME": str(home),
+            "KOGNITERM_WARM": "off",
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "GITHUB_API_URL": github.url,
             "GITHUB_REPOSITORY": "octo/shop",

@@ -44,6 +44,7 @@ class User:
         """Run a program as cron does: with almost no environment."""
         own = {
             "HOME": str(self.home),
+            "KOGNITERM_WARM": "off",
             "LOGNAME": "user",
             "PATH": "/usr/bin:/bin",
             "SHELL": "/bin/sh",

@@ -354,6 +354,7 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     here.close()
     environ = {
         "HOME": str(tmp_path),
+        "KOGNITERM_WARM": "off",
         "PATH": os.environ["PATH"],
         "TMPDIR": os.environ["TMPDIR"],
         "LANG": "C.UTF-8",

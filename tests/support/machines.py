@@ -85,6 +85,7 @@ class Machine:
     def environ(self) -> dict[str, str]:
         found = {
             "HOME": str(self.home),
+            "KOGNITERM_WARM": "off",
             "PATH": os.environ["PATH"],
             "TMPDIR": str(self.home / "tmp"),
             "LANG": "C.UTF-8",

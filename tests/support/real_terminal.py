@@ -205,6 +205,7 @@ def _environment(home: Path) -> dict[str, str]:
     folders = [str(Path(sys.executable).parent), *os.environ["PATH"].split(":")]
     return given | {
         "HOME": str(home),
+        "KOGNITERM_WARM": "off",
         "PATH": ":".join(dict.fromkeys(folders)),
         "TERM": "xterm-256color",
         "PS1": _PROMPT.format(status="$?"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,8 +17,6 @@ from tests.support.forge import until
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
-LISTENING = "00010000"
-"""The flags of a socket that listens (`__SO_ACCEPTCON`)."""
 ANCESTORS = """
 p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
 p=$(cut -d" " -f4 /proc/$p/stat); done"""
@@ -50,8 +49,13 @@ def inherited(home: Path, more: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def warm_server(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Use KogniTerm once, wait for the server that this starts, and yield its socket."""
+def warm_server(
+    home: Path, environment: Mapping[str, str], folder: Path | None = None
+) -> Iterator[Path]:
+    """Use KogniTerm once, wait for the server that this starts, and yield its socket.
+
+    It is in `folder`, by default that of the login.
+    """
     script = home / "hello.yaml"
     script.write_text(HELLO, encoding="utf-8")
     subprocess.run(
@@ -62,7 +66,7 @@ def warm_server(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
         capture_output=True,
         check=True,
     )
-    folder = Path(environment["XDG_RUNTIME_DIR"], "kogniterm")
+    folder = folder or Path(environment["XDG_RUNTIME_DIR"], "kogniterm")
     try:
         yield until_found(folder)
     finally:
@@ -74,15 +78,17 @@ def warm_server(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 def quick_server(runtime: Path) -> Iterator[None]:
     """Run the server of `tests.support.warm_server`, for all tests at terminals."""
     script = Path(__file__).with_name("warm_server.py")
+    folder = runtime / "kogniterm"
+    folder.mkdir(mode=0o700)
     server = subprocess.Popen(
-        [sys.executable, "-P", str(script), str(runtime)],
+        [sys.executable, "-P", str(script), str(folder)],
         env={name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ},
         cwd="/",
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        until_found(runtime / "kogniterm", server)
+        until_found(folder, server)
         yield
     finally:
         server.terminate()
@@ -93,17 +99,29 @@ def until_found(folder: Path, server: subprocess.Popen[bytes] | None = None) -> 
     """Wait for a server in the folder and return its socket; fail at once where it has ended."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end and (server is None or server.poll() is None):
-        for line in Path("/proc/net/unix").read_text().splitlines():
-            fields = line.split()
-            if fields[-1].startswith(f"{folder}/") and fields[3] == LISTENING:
-                return Path(fields[-1])
+        for found in folder.glob("*.sock"):
+            if _listens(found):
+                return found
         time.sleep(0.02)
     raise TimeoutError(f"no warm server in {folder}")
 
 
-def server_of(socket: Path) -> int:
+def _listens(path: Path) -> bool:
+    """Return whether a server listens at a socket, whose path may be long."""
+    opened = os.open(path.parent, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tried:
+            tried.connect(f"/proc/self/fd/{opened}/{path.name}")
+    except OSError:
+        return False
+    finally:
+        os.close(opened)
+    return True
+
+
+def server_of(path: Path) -> int:
     """Return the process ID of the server at a socket, which a new one may be writing just now."""
-    lock = socket.with_name(socket.name + ".lock")
+    lock = path.with_name(path.name.rpartition("-")[0] + ".lock")
     until(lambda: lock.read_text() != "")
     return int(lock.read_text())
 

@@ -1,6 +1,6 @@
 """The warm server of the tests: KogniTerm's own, with all that a turn imports loaded.
 
-    python -P tests/support/warm_server.py RUNTIME_FOLDER
+    python -P tests/support/warm_server.py FOLDER
 
 Questions take a key at `KEY_TIMES`: what tests wait for is a pause, not the user who looks at a
 question.
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import ExitStack
 
 from kogniterm.addons.warm import warm_server
-from kogniterm.addons.warm.warm_place import address
+from kogniterm.addons.warm.warm_start import take_socket
+from kogniterm.host.own_folder import open_private
 from kogniterm.ui.questions import answer_keys
 
 KEY_TIMES = answer_keys.KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)
@@ -32,4 +34,7 @@ if __name__ == "__main__":
     answer_keys.KEY_TIMES = KEY_TIMES  # before the modules that take it for a default
     for name in PRELOADED:
         importlib.import_module(name)
-    sys.exit(warm_server.main(address(f"{sys.argv[1]}/kogniterm"), IDLE_SECONDS))
+    folder = open_private(sys.argv[1])
+    assert folder is not None
+    with ExitStack() as closing:
+        warm_server.main(*take_socket(folder, closing), IDLE_SECONDS)

@@ -35,7 +35,9 @@ def warm_terminal(
     """
     run = place / "runtime"
     run.mkdir(mode=0o700)
-    terminal = open_terminal(user=user, environment={"XDG_RUNTIME_DIR": str(run)}, columns=120)
+    terminal = open_terminal(
+        user=user, environment={"XDG_RUNTIME_DIR": str(run), "KOGNITERM_WARM": "auto"}, columns=120
+    )
     os.chown(run, terminal.home.stat().st_uid, terminal.home.stat().st_gid)
     model = scripted(terminal, HELLO)
     folder = run / "kogniterm"

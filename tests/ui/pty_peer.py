@@ -50,7 +50,7 @@ class PtyPeer:
         self._answers = answers
         self._picture = Picture(rows, columns)
         given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
-        given |= {"HOME": str(folder)}
+        given |= {"HOME": str(folder), "KOGNITERM_WARM": "off"}
         given |= {"TERM": "xterm-256color", **(environment or {})}
         self.master, terminal = pty.openpty()
         try:

@@ -14,6 +14,7 @@ import sys
 from array import array
 
 from kogniterm.addons.warm import warm_place as place
+from kogniterm.host.own_folder import below, open_private
 
 TYPE_CHECKING = False  # as in `typing`, which is not loaded before the hand-over
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def around_call(argv: list[str], run: Callable[[], int]) -> int:
 
 def _attempt() -> int | None:
     """Run this command line in a warm session; None where it has to be run in this process."""
-    folder = place.socket_folder(os.environ)
-    if folder is None or not place.is_private(folder):
+    folder = open_private(place.socket_folder(os.environ) or "")
+    if folder is None:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
@@ -55,9 +56,10 @@ def _attempt() -> int | None:
     # The kernel kills the session when `lifeline` is closed: at the end of this process.
     watched, lifeline = os.pipe()
     try:
-        session = _hand_over(connection, place.address(folder), terminal, watched)
+        session = _hand_over(connection, folder, terminal, watched)
     except OSError:
         session = 0
+    os.close(folder)
     os.close(watched)
     if session:
         return _Client(connection, session, terminal).serve()
@@ -68,13 +70,17 @@ def _attempt() -> int | None:
     return None
 
 
-def _hand_over(connection: _socket.socket, address: str, terminal: int, watched: int) -> int:
+def _hand_over(connection: _socket.socket, folder: int, terminal: int, watched: int) -> int:
     """Return the process ID of a session that waits to begin; 0 if there is none.
 
     Raises `OSError`.
     """
     connection.settimeout(PATIENCE)
-    connection.connect(address)
+    connection.connect(below(folder, place.socket_name()))
+    # A server of a file system may have made of the socket's name a link to another's.
+    peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+        return 0
     # Descriptors are given only to a session that is there to take them: in the queue of a server
     # that hangs, they would keep the reader of a pipe waiting.
     session = int(connection.recv(20) or b"0")

@@ -8,24 +8,23 @@ from __future__ import annotations
 import _locale
 import _signal  # type: ignore[import-not-found]  # `signal` takes as long as the whole hand-over
 import os
-import stat
 import sys
 from zlib import crc32
+
+from kogniterm.host.own_folder import open_private
 
 TYPE_CHECKING = False  # `typing` takes longer than all else here
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "KOGNITERM_WARM"
-KEYED_NAMES = ("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8")
-"""Variables of the interpreter that a server gets too; they are part of its key as `sys.flags`."""
 PLAIN_NAMES = ("CI", "GLIBC_TUNABLES", "PY_SAX_PARSER")
 PLAIN_PREFIXES = (
-    "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "PYTHON", "SUDO_", "WCWIDTH_",
-    "WEBSOCKETS_", "_PYTHON",
+    "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "SUDO_", "WCWIDTH_", "WEBSOCKETS_",
+    "_PYTHON",
 )  # fmt: skip
-"""Variables that the loader, the interpreter or a library reads while it is loaded, which a fork
-would be too late for, and those of CI and sudo. A start with one of them is a plain one."""
+"""Variables that the loader or a library reads while it is loaded, which a fork would be too late
+for, and those of CI and sudo. A start with one of them is a plain one."""
 LARGEST = 200_000
 """Most bytes of a message. A start with a larger environment is a plain one."""
 READY, GO = b"ready", b"go"
@@ -36,7 +35,6 @@ VERBS = (
 )  # fmt: skip
 """The commands that may start warm, as the prompt does. The others load little, or set up or check
 the installation itself; a worker stays for weeks, and its children start warm."""
-PLAIN_OPTIONS = ("-h", "--help", "-V", "--version")
 UNTOLD = (_signal.SIGPIPE, _signal.SIGXFSZ)
 """Signals that every Python ignores by itself."""
 
@@ -46,7 +44,7 @@ def may_be_warm(argv: list[str]) -> bool:
     if argv and not (argv[0].startswith("-") or argv[0] in VERBS or len(argv[0].split()) > 1):
         return False
     # A descriptor that the caller opened for this command is named by its path.
-    if any(word in PLAIN_OPTIONS or "/fd/" in word for word in argv) or sys.platform != "linux":
+    if any("/fd/" in word for word in argv) or sys.platform != "linux":
         return False
     if plain_variables(os.environ) or sys._xoptions or sys.warnoptions or sys.gettrace():
         return False
@@ -68,37 +66,61 @@ def plain_variables(environ: Mapping[str, str]) -> list[str]:
         name
         for name, value in environ.items()
         if name in PLAIN_NAMES
-        or (name.startswith(PLAIN_PREFIXES) and name not in KEYED_NAMES)
+        or name.startswith(PLAIN_PREFIXES)
+        # Such a module of the module path may read any variable.
+        or (name == "PYTHONPATH" and "sitecustomize" in sys.modules)
         or (name == SWITCH and value.lower() == "off")
     ]
 
 
+def interpreter_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a server gets too, as part of its key.
+
+    A session has standard streams of its own, which `PYTHONUNBUFFERED` is about.
+    """
+    found = {name: value for name, value in environ.items() if value and name.startswith("PYTHON")}
+    found.pop("PYTHONUNBUFFERED", None)
+    return found
+
+
 def socket_folder(environ: Mapping[str, str]) -> str | None:
-    """Return the folder of the server's socket; None without a private runtime folder."""
+    """Return the folder of the server's socket, which need not exist; None if there can be none.
+
+    It is in the private runtime folder of a login, or else in the cache of `kogniterm.paths`.
+    """
     runtime = environ.get("XDG_RUNTIME_DIR", "").rstrip("/")
-    return f"{runtime}/kogniterm" if runtime.startswith("/") and is_private(runtime) else None
+    if runtime.startswith("/") and (folder := open_private(runtime)) is not None:
+        os.close(folder)
+        return f"{runtime}/kogniterm"
+    home, cache = environ.get("HOME", ""), environ.get("XDG_CACHE_HOME", "")
+    base = cache if cache.startswith("/") else home and f"{home}/.cache"
+    own = environ.get("KOGNITERM_CACHE_DIR", "") or (base and f"{base}/kogniterm")
+    if own == "~" or own.startswith("~/"):
+        own = home and home + own[1:]
+    return f"{own.rstrip('/')}/warm-{os.geteuid()}" if own.startswith("/") else None
 
 
-def is_private(folder: str) -> bool:
-    """Return whether this is a folder, no link, that is the user's own and closed to others."""
-    try:
-        found = os.lstat(folder)
-    except (OSError, ValueError):
-        return False
-    mode = found.st_mode
-    return stat.S_ISDIR(mode) and found.st_uid == os.geteuid() and not mode & 0o077
+def server_name() -> str:
+    """Return the name of the one server of this installation, behind that of the machine.
+
+    A cache may be shared by machines and containers, in which a process ID means another process.
+    """
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # noqa: PTH123  # imports nothing
+        machine = file.read() + os.fsencode(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115  # as above
+    return f"warm-{crc32(machine):08x}-{crc32(os.fsencode(__file__ + sys.executable)):08x}"
 
 
-def address(folder: str) -> str:
-    """Return the path of the socket of the server for this start."""
-    return f"{folder}/warm-{crc32(start_key()):08x}.sock"
+def socket_name() -> str:
+    """Return the name of the server's socket if it can serve this start."""
+    return f"{server_name()}-{crc32(start_key()):08x}.sock"
 
 
 def start_key() -> bytes:
     """Return what a start and its server must have in common.
 
-    The package, the interpreter with its options, the module path, the locale of characters, and
-    the control group above the user's own manager, below which a user may move processes.
+    The package, the interpreter with its options and variables, the module path, the locale of
+    characters, and the control group above the user's own manager, below which a user may move
+    processes.
     """
     script = os.path.dirname(sys.argv[0]) if sys.argv else ""  # noqa: PTH120  # imports nothing
     with open("/proc/self/cgroup", "rb") as file:  # noqa: PTH123  # imports nothing
@@ -110,5 +132,6 @@ def start_key() -> bytes:
         repr(sys.flags).replace("safe_path=True", "safe_path=False"),
         _locale.setlocale(_locale.LC_CTYPE, None),
         *(entry for entry in sys.path if entry != script),
+        *(f"{name}={value}" for name, value in sorted(interpreter_variables(os.environ).items())),
     )
     return group + os.fsencode("\n".join(parts))

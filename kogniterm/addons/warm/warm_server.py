@@ -1,14 +1,14 @@
 """The warm server: loads the libraries, and forks a session for each client.
 
-    python -P -m kogniterm.addons.warm.warm_server SOCKET [SECONDS]
+    python -P -m kogniterm.addons.warm.warm_server LOCK SOCKET
 
 It reads no settings, no key and no file of a project: it imports modules, and its environment holds
-the home and the locale alone. It never reads a word of a client, so no client can hold it up.
+the home, the locale and what the interpreter reads. It never reads a word of a client, so no client
+can hold it up.
 """
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import importlib
 import os
@@ -17,16 +17,17 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kogniterm.addons.warm.warm_place import address, is_private
+from kogniterm.addons.warm.warm_place import socket_name
 from kogniterm.host.langsmith_stand_in import keep_out
-from kogniterm.host.processes import process_file
+from kogniterm.host.processes import inherited_state
 
 IDLE_SECONDS = 20 * 60
 """Seconds without a session after which the server ends."""
+LOOK_SECONDS = 60
+"""Seconds between two looks whether its folder is still there."""
 WAITING = 32
 """Clients that may wait; one more is told at once that the server is busy."""
 PRELOADED = (
@@ -48,36 +49,18 @@ _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 """Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _PEER = struct.Struct("3i")
 """The process, the user and the group at the other end, as the kernel noted them."""
-_STATUS = (
-    b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed", b"Mems_allowed",
-    b"TracerPid",
-)  # fmt: skip
-"""Beginnings of lines of `/proc/PID/status` in which a client may not differ from its session."""
-_FILES = ("limits", "attr/current", "loginuid", "sessionid", "oom_score_adj", "personality")
-"""Files of `/proc/PID` in which they may not; not every kernel has each."""
 
 
-def main(path: str, idle: float = IDLE_SECONDS) -> int:
-    """Serve at the socket `path` until there was no session for `idle` seconds."""
-    folder = Path(path).parent
-    if address(str(folder)) != path:
-        return 1
+def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
+    """Serve at the socket `bound` until there was no session for `idle` seconds.
+
+    Both descriptors are from `warm_start`; the process holds the lock.
+    """
     os.umask(0o077)
-    folder.mkdir(exist_ok=True)
-    if not is_private(str(folder)):
-        return 1
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # another one serves here, or is about to
-        return 0
-    os.ftruncate(lock, 0)
-    os.write(lock, b"%d" % os.getpid())
-    Path(path).unlink(missing_ok=True)  # of the one before
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(path)
-    _serve(listener, lock, idle)
-    return 0
+    os.pwrite(lock, b"%d" % os.getpid(), 0)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, bound)
+    if Path(os.fsdecode(listener.getsockname())).name == socket_name():
+        _serve(listener, lock, idle)
 
 
 def _serve(listener: socket.socket, lock: int, idle: float) -> None:
@@ -90,37 +73,20 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for sessions
     listener.listen(WAITING)
     server, ends = os.getpid(), time.monotonic() + idle
-    while (left := ends - time.monotonic()) > 0:
-        listener.settimeout(left)
+    # It ends too when its folder is gone, as that of a home that was made for one call.
+    while (left := ends - time.monotonic()) > 0 and os.fstat(lock).st_nlink:
+        listener.settimeout(min(left, LOOK_SECONDS))
         # Without room for one more descriptor or process, the client starts by itself.
         with suppress(OSError), listener.accept()[0] as connection:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
             client = _PEER.unpack(peer)[0]
-            if list(_state("self")) != list(_state(client)):
+            if list(inherited_state("self")) != list(inherited_state(client)):
                 continue
             ends = time.monotonic() + idle
             if os.fork() == 0:
                 os.close(lock)
                 listener.close()
                 be_session(connection, client, server, lambda: _stamps(files) == stamps)
-
-
-def _state(pid: int | str) -> Iterator[object]:
-    """Yield what a session has from the server and must have in common with its client.
-
-    These are rights, namespaces, limits and scheduling. Raises `OSError` where it may not be read.
-    """
-    for line in process_file(pid, "status").splitlines():
-        if line.startswith(_STATUS):
-            yield line
-    for name in _FILES:
-        with suppress(OSError):  # a kernel without a security module has no label
-            yield process_file(pid, name)
-    folder = Path(f"/proc/{pid}")
-    for link in (folder / "root", *sorted((folder / "ns").iterdir())):
-        yield link.readlink()
-    number = 0 if pid == "self" else int(pid)
-    yield os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
 
 
 def _load() -> str:
@@ -176,4 +142,4 @@ def _stamps(files: str) -> list[object]:
 
 if __name__ == "__main__":
     if os.fork() == 0:  # whoever started the server has nothing to wait for
-        sys.exit(main(sys.argv[1], *map(float, sys.argv[2:])))
+        main(*map(int, sys.argv[1:]))

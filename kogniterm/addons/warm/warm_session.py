@@ -18,17 +18,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from kogniterm.addons.warm import warm_place as place
 from kogniterm.cli.main import main
 from kogniterm.errors import KognitermError
+from kogniterm.host.processes import enter_group_of
 from kogniterm.host.terminal_owner import TerminalJob, set_user_job
 from kogniterm.settings import environment, quick
 
 REQUEST_SECONDS = 2.0
-_GROUPS = Path("/sys/fs/cgroup")
 
 
 def be_session(
@@ -78,7 +77,7 @@ def _adopt(connection: socket.socket, client: int) -> None:
     os.register_at_fork(after_in_child=connection.close)
     os.chdir(f"/proc/{client}/cwd")
     os.umask(int(umask))
-    _enter_group(client)
+    enter_group_of(client)
     sys.argv[:] = map(os.fsdecode, words[: int(count)])
     os.environ.clear()
     os.environb.update(dict(word.split(b"=", 1) for word in words[int(count) :]))
@@ -92,16 +91,6 @@ def _adopt(connection: socket.socket, client: int) -> None:
     set_user_job(_ClientJob(connection, terminal))
     gc.enable()
     gc.set_threshold(50_000, 10, 10)
-
-
-def _enter_group(client: int) -> None:
-    """Enter the control group of the client. Raises `OSError` where that is not permitted."""
-    wanted, own = Path(f"/proc/{client}/cgroup").read_text(), Path("/proc/self/cgroup")
-    if wanted != own.read_text():
-        group = next(line[3:] for line in wanted.splitlines() if line.startswith("0::"))
-        (_GROUPS / group.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
-        if own.read_text() != wanted:
-            raise PermissionError
 
 
 def _run() -> int:

@@ -1,31 +1,29 @@
-"""Start the warm server for the next call, find the running ones, and end them."""
+"""Start the warm server for the next call, and find the running ones."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import signal
+import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kogniterm.addons.warm.warm_place import (
-    KEYED_NAMES,
-    address,
-    is_private,
-    may_be_warm,
-    socket_folder,
-)
+from kogniterm.addons.warm import warm_place as place
 from kogniterm.errors import KognitermError
 from kogniterm.host.helper_programs import start_apart
-from kogniterm.host.processes import children, process_file
+from kogniterm.host.kernel_calls import opened
+from kogniterm.host.own_folder import below, open_private
+from kogniterm.host.processes import children, memory_share
 from kogniterm.settings import environment, quick
+from kogniterm.storage.folders import private_folder
 
-_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", *KEYED_NAMES)
-"""Variables that the server gets: the home for the user's own modules, the locale, and the
-interpreter's. It needs no keys, nor anything else of the environment."""
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
+"""Variables that the server gets beside the interpreter's: its own modules, and the locale."""
+_SERVER = ("-P", "-m", "kogniterm.addons.warm.warm_server")
 _USED = "kogniterm.agent.graph"
 
 
@@ -38,59 +36,68 @@ class WarmServer(NamedTuple):
 
 
 def start_for_next_call() -> None:
-    """Start the server in the background if this call would have been faster with it.
-
-    Does nothing where one runs, where warm starts are off or not possible, and after a call that
-    loaded no libraries.
-    """
-    if _USED not in sys.modules or not may_be_warm(sys.argv[1:]):
+    """Start the server in the background if none runs and it would have made this call faster."""
+    # A container ends with its first process, and the server with it.
+    if _USED not in sys.modules or os.getpid() == 1 or not place.may_be_warm(sys.argv[1:]):
         return
     environ = environment()
-    folder = socket_folder(environ)
     with suppress(KognitermError, OSError):
-        if folder is None or quick(environ).warm == "off":
+        if quick(environ).warm == "off" or (folder := make_folder(environ)) is None:
             return
-        path = address(folder)
-        if _holder(Path(f"{path}.lock")) is not None:
-            return
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-        start_apart(
-            [sys.executable, *flags, "-P", "-m", "kogniterm.addons.warm.warm_server", path],
-            env={name: environ[name] for name in _PASSED_ON if name in environ},
-        )  # which forks the server and ends
+        with opened(folder), ExitStack() as closing:
+            taken = take_socket(folder, closing)
+            words = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+            given = {name: environ[name] for name in _PASSED_ON if name in environ}
+            start_apart(
+                [sys.executable, *words, *_SERVER, *map(str, taken)],
+                env=given | place.interpreter_variables(environ),
+                descriptors=taken,
+            )  # which forks the server and ends
+
+
+def make_folder(environ: Mapping[str, str]) -> int | None:
+    """Return the folder of the server's socket; None if it is not private. Raises `OSError`."""
+    folder = place.socket_folder(environ) or ""
+    private_folder(Path(folder))
+    return open_private(folder)
+
+
+def take_socket(folder: int, closing: ExitStack) -> tuple[int, int]:
+    """Return a server's lock and its socket, which does not listen yet.
+
+    Raises `OSError` where one runs, of whatever key, and in a file system without these.
+    """
+    path = Path(below(folder, f"{place.server_name()}.lock"))
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    closing.enter_context(opened(lock))
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.ftruncate(lock, 0)
+    for old in path.parent.glob("warm-*.lock"):  # before a restart, or of a container
+        if old == path or _holder(old) is None:
+            for file in (*path.parent.glob(f"{old.stem}-*.sock"), *[old] * (old != path)):
+                file.unlink(missing_ok=True)
+    bound = closing.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    bound.bind(below(folder, place.socket_name()))
+    return lock, bound.fileno()
 
 
 def running_servers() -> list[WarmServer]:
-    """Return the user's running servers, of every installation."""
-    folder = socket_folder(environment())
-    if folder is None or not is_private(folder):
+    """Return the user's running servers here, of every installation."""
+    folder = open_private(place.socket_folder(environment()) or "")
+    if folder is None:
         return []
-    holders = [_holder(lock) for lock in sorted(Path(folder).glob("warm-*.sock.lock"))]
-    return [WarmServer(pid, _memory(pid), len(children(pid))) for pid in holders if pid is not None]
-
-
-def stop_servers() -> list[WarmServer]:
-    """End the user's servers and return them; sessions that were forked from them go on."""
-    found = running_servers()
-    for server in found:
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGTERM)
-    return found
+    here = place.server_name().rpartition("-")[0]
+    locks = sorted(Path(below(folder, "")).glob(f"{here}-*.lock"))
+    holders = [_holder(lock) for lock in locks]
+    os.close(folder)
+    return [WarmServer(pid, memory_share(pid), len(children(pid))) for pid in holders if pid]
 
 
 def _holder(lock: Path) -> int | None:
-    """Return the process that holds a server's lock; None where none does."""
-    with suppress(OSError), lock.open() as file:
+    """Return the process that holds a server's lock, 0 if that is just starting; or None."""
+    with suppress(OSError, ValueError), lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return int(file.read() or 0) or None
-    return None
-
-
-def _memory(pid: int) -> int | None:
-    with suppress(OSError, ValueError):
-        for line in process_file(pid, "smaps_rollup").splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
+            return int(file.read() or 0)
     return None

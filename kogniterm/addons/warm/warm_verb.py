@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kogniterm.addons.warm.warm_place import plain_variables, socket_folder
-from kogniterm.addons.warm.warm_start import running_servers, stop_servers
+from kogniterm.addons.warm.warm_start import make_folder, running_servers
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.runtime.operations.action import Action, Report
@@ -54,13 +57,19 @@ def _why_off() -> Phrase | None:
         return Phrase("the setting warm")
     if names := plain_variables(environ):
         return Phrase("the environment sets {names}", {"names": ", ".join(sorted(names))})
-    if socket_folder(environ) is None:
-        return Phrase("no private folder in XDG_RUNTIME_DIR")
-    return None
+    with suppress(OSError):
+        if (folder := make_folder(environ)) is not None:
+            os.close(folder)
+            return None
+    named = socket_folder(environ) or "XDG_RUNTIME_DIR"
+    return Phrase("no private folder {folder}", {"folder": named})
 
 
 def _stop(call: CallOptions) -> Report:
-    stopped = stop_servers()
+    stopped = running_servers()
+    for server in stopped:  # sessions that were forked from it go on
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, signal.SIGTERM)
     told = Phrase("No warm server is running.")
     if stopped:
         pids = ", ".join(str(server.pid) for server in stopped)

@@ -61,6 +61,7 @@ class Fleet:
     def environ(self) -> dict[str, str]:
         return {
             "HOME": str(self.base),
+            "KOGNITERM_WARM": "off",
             "PATH": os.environ["PATH"],
             "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",

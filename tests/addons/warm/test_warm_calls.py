@@ -189,16 +189,10 @@ def test_an_unusual_call_starts_plain(warm: Warm) -> None:
         assert not warm.run(preexec_fn=unusual)
     for name, value in (
         ("KOGNITERM_WARM", "off"),
-        ("XDG_RUNTIME_DIR", ""),
         ("CI", "true"),
-        ("PYTHONHASHSEED", "1"),
         ("A", "x" * 100_000),  # with the next, more than a message takes
     ):
         assert not warm.run(env={"B": "x" * 110_000, **warm.environ, name: value}), name
-    # What changes the interpreter as a server can be changed, has a server of its own.
-    asked = {**warm.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    assert not warm.run(env=asked)
-    until(lambda: warm.run(env=asked))
     config = warm.home / ".config/kogniterm"
     config.mkdir(parents=True, exist_ok=True)
     (config / "config.toml").write_text('warm = "off"\n')
@@ -209,6 +203,22 @@ def test_an_unusual_call_starts_plain(warm: Warm) -> None:
         (config / "config.toml").unlink()
     # It starts again after the next use.
     until(lambda: warm.run() or warm.run())
+
+
+def test_a_call_with_another_interpreter_has_its_server_when_the_first_has_ended(
+    warm: Warm,
+) -> None:
+    warm.run_warm(env={**warm.environ, "PYTHONUNBUFFERED": "1"})
+    asked = {**warm.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "1"}
+    assert not warm.run(env=asked)
+    first = warm.server
+    assert not warm.run(env=asked)
+    assert [int(lock.read_text()) for lock in warm.socket.parent.glob("*.lock")] == [first]
+    end(first)
+    until(lambda: warm.run(env=asked))
+    assert not warm.run()
+    end(server_of(until_found(warm.socket.parent)))
+    until(warm.run)
 
 
 def test_input_output_and_descriptors_are_those_of_the_call(warm: Warm) -> None:
@@ -304,15 +314,46 @@ def test_a_folder_that_others_could_use_is_not_used(warm: Warm, tmp_path: Path) 
     link.symlink_to(warm.runtime)
     assert not warm.run(env={**warm.environ, "XDG_RUNTIME_DIR": str(link)})
     folder = warm.socket.parent
-    for path, mode in ((warm.runtime, 0o750), (folder, 0o755)):
-        path.chmod(mode)
-        assert not warm.run(), path
-        path.chmod(0o700)
+    folder.chmod(0o755)
+    assert not warm.run()
+    folder.chmod(0o700)
     if os.geteuid() == 0:
         os.chown(folder, 12345, 12345)
         assert not warm.run()
         os.chown(folder, 0, 0)
     warm.run_warm()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_socket_of_another_user_gets_nothing(warm: Warm, tmp_path: Path) -> None:
+    warm.run_warm()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(tmp_path / "s"))
+        os.seteuid(12345)  # as which the kernel notes who listens
+        try:
+            listener.listen()
+        finally:
+            os.seteuid(0)
+        kept = warm.socket.with_name("kept")
+        warm.socket.rename(kept)
+        warm.socket.symlink_to(tmp_path / "s")
+        try:
+            assert not warm.run()
+        finally:
+            kept.rename(warm.socket)
+        taken = listener.accept()[0]
+        assert taken.recv(100) == b""
+        taken.close()
+
+
+def test_a_call_without_a_login_is_warm(tmp_path: Path) -> None:
+    environ = variables(tmp_path, tmp_path / "none") | {"PYTHONUNBUFFERED": "1"}
+    del environ["XDG_RUNTIME_DIR"]
+    folder = tmp_path / f".cache/kogniterm/warm-{os.geteuid()}"
+    with warm_server(tmp_path, environ, folder) as found:
+        call = Warm(tmp_path, tmp_path, found)
+        # As in a container, and as from a service: neither a terminal nor a session of a login.
+        call.run_warm(env=environ, start_new_session=True)
 
 
 def test_a_change_of_the_code_is_seen_at_once(warm: Warm) -> None:
