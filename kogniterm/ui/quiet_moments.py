@@ -1,4 +1,4 @@
-"""What waits for a quiet moment: questions about inferred facts, and the offer of a recipe.
+"""Questions and offers that wait for a quiet moment: inferred facts, and repeated requests.
 
 A moment is quiet when nothing runs or waits, no question is open, and nothing stands on the input
 line. A task that begins meanwhile withdraws the question, which is then asked at the next moment.
