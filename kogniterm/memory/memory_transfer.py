@@ -1,16 +1,15 @@
 """Memory in archives: export and import, and its copy to another database.
 
-An archive has a section `memory`, and one for each fact, preference, lesson and note. Export,
-import into an empty memory, export again: the same bytes. The file has its own ids. The source and
-pin that a file claims for a fact are passed on and not believed: imported facts are `imported`,
-never pinned, and never replace what the user said here.
+An archive has a section `memory`, and one for each fact, preference and lesson. Export, import into
+an empty memory, export again: the same bytes. The file has its own ids. The source and pin that a
+file claims for a fact are passed on and not believed: imported facts are `imported`, never pinned,
+and never replace what the user said here.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from kogniterm.errors import UsageError
@@ -67,15 +66,14 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
     ]
     lessons = enumerate(memory.learnings.all(), 1)
     records += [("lesson", _lesson_record(one, number, redact)) for number, one in lessons]
-    return list(write_archive([*records, *_notes(memory, redact)]))
+    return list(write_archive(records))
 
 
 def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> dict[str, int]:
     """Import what `export_lines` wrote, all or nothing; importing twice changes nothing more.
 
-    Return the numbers of facts, preferences and lessons by what happens to them. Session notes and
-    what was found of the project are in the file for the user to read. They are not imported: they
-    belong to a session, and a folder, that may not be here.
+    Return the numbers of facts, preferences and lessons by what happens to them. Notes on sessions
+    and projects in files of earlier versions are passed over.
 
     Raises `UsageError` for a file that is cut, changed, or of a newer format.
     """
@@ -242,26 +240,6 @@ def _lesson(record: Mapping[str, Any]) -> Lesson:
     if not isinstance(others["ok"], bool):
         raise ValueError("ok is true or false")
     return Lesson(id=0, session_id=str(record["session"]), **texts, **others)
-
-
-def _notes(memory: Memory, redact: Callable[[str], str]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the notes on sessions and the profile of the project, as records to read."""
-    named = memory.sessions.recent(memory.clock.now())
-    found: list[tuple[str, dict[str, Any]]] = []
-    for one in memory.sessions.all():
-        record: dict[str, Any] = {"session": one.session_id, "read_to": one.cursor}
-        record["last_used"] = one.last_used
-        own = [mention for mention in named if mention.session_id == one.session_id]
-        record["named"] = [
-            {"kind": mention.kind, "name": redact(mention.name), "seen": mention.seen}
-            for mention in own
-        ]
-        found.append(("session_notes", record))
-    profile = memory.projects.load()
-    if profile is not None:
-        plain = json.loads(redact(json.dumps(asdict(profile))))
-        found.append(("project_profile", {"profile": plain}))
-    return found
 
 
 def _scope(project: str) -> str:

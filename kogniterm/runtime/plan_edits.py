@@ -1,29 +1,22 @@
-"""Plans as the user edits them: as text, step by step, and what changed between two plans.
+"""Plans as the user edits them: as text, and what changed between two plans.
 
 The text is YAML, with JSON accepted too: `--plan-only` prints it, `--plan FILE` reads it, and an
 editor opens it. Evidence is carried over by the step's id, so nobody can mark a step done by hand.
-Steps that have ended stay in place; only open steps are dropped and moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kogniterm.agent.plan.plan_parse import (
-    MAX_STEPS,
-    MAX_TEXT,
     Agents,
     parse_plan,
-    reference_problems,
 )
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
-    number_steps,
-    parent_of,
-    with_step,
 )
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError
@@ -169,84 +162,6 @@ def _with_history(
     )
 
 
-def find_step(plan: Plan, name: str) -> PlanStep:
-    """Return the step with this id or number (1, 2.1). Raises `UsageError` naming the ids."""
-    for number, step in number_steps(plan):
-        if name in (step.id, number):
-            return step
-    known = ", ".join(step.id for step in plan.walk())
-    raise UsageError("Step {id} not found; the plan has {ids}.", id=name, ids=known)
-
-
-def drop(plan: Plan, name: str) -> Plan:
-    """Return the plan without an open step. Raises `UsageError` when its output is needed."""
-    gone = _open_step(plan, name)
-    steps = [step for step in _siblings(plan, gone) if step.id != gone.id]
-    if not any(step.open for step in steps):
-        raise UsageError(
-            "{id} is the last open step and cannot be dropped; add another step first.", id=gone.id
-        )
-    return _reordered(plan, gone, steps)
-
-
-def move(plan: Plan, name: str, place: int) -> Plan:
-    """Return the plan with an open step at `place` (from 1); a substep stays in its step.
-
-    Raises `UsageError`.
-    """
-    moved = _open_step(plan, name)
-    rest = [step for step in _siblings(plan, moved) if step.id != moved.id]
-    first = sum(not step.open for step in rest)
-    where = min(max(place - 1, first), len(rest))
-    return _reordered(plan, moved, [*rest[:where], moved, *rest[where:]])
-
-
-def add(plan: Plan, what: str, place: int | None = None) -> Plan:
-    """Return the plan with a new step, at the end or `place` (from 1). Raises `UsageError`."""
-    what = " ".join(what.split())
-    if not what or len(what) > MAX_TEXT:
-        raise UsageError("Describe the step in 1 to {most} characters.", most=MAX_TEXT)
-    if len(plan.steps) >= MAX_STEPS:
-        raise UsageError("A plan can have at most {most} steps.", most=MAX_STEPS)
-    taken = {step.id for step in plan.walk()}
-    fresh = next(f"s{n}" for n in range(1, MAX_STEPS + 2) if f"s{n}" not in taken)
-    new = PlanStep(fresh, what)
-    grown = replace(plan, steps=(*plan.steps, new))
-    return move(grown, fresh, place) if place is not None else _reordered(plan, new, grown.steps)
-
-
-def _siblings(plan: Plan, step: PlanStep) -> tuple[PlanStep, ...]:
-    """Return the steps among which `step` has its place."""
-    whole = parent_of(plan, step.id)
-    return plan.steps if whole is None else whole.parts
-
-
-def _open_step(plan: Plan, name: str) -> PlanStep:
-    step = find_step(plan, name)
-    if not step.open:
-        raise UsageError("Step {id} has already ended and cannot be changed.", id=step.id)
-    return step
-
-
-def _reordered(plan: Plan, moved: PlanStep, siblings: Sequence[PlanStep]) -> Plan:
-    """Return the plan with the steps on the level of `moved` in this order."""
-    whole = parent_of(plan, moved.id)
-    if whole is None:
-        plan = replace(plan, steps=tuple(siblings))
-    else:
-        plan = with_step(plan, replace(whole, substeps=tuple(siblings)))
-    problems = reference_problems(plan.steps)
-    if problems:
-        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
-    return activate_next(replace(plan, steps=tuple(map(_waiting, plan.steps))))
-
-
-def _waiting(step: PlanStep) -> PlanStep:
-    parts = tuple(map(_waiting, step.parts)) or step.substeps
-    status: StepStatus = "pending" if step.status == "active" else step.status
-    return replace(step, status=status, substeps=parts)
-
-
 class PlanDraft:
     """A plan that the user edits: as it was `proposed`, and as it is by now.
 
@@ -268,41 +183,6 @@ class PlanDraft:
         self.rejected = ""
         self.mistakes: tuple[Phrase, ...] = ()
         self.plan = proposed
-        self.selected = self._first_open()
-
-    @property
-    def chosen(self) -> PlanStep:
-        """Return the selected step."""
-        return list(self.plan.walk())[self.selected]
-
-    def choose(self, step: int) -> None:
-        """Select the step that many places further on."""
-        last = len(list(self.plan.walk())) - 1
-        self.selected = min(max(self.selected + step, self._first_open()), last)
-
-    def shift(self, step: int) -> None:
-        """Move the selected step that many places on. Raises `UsageError`."""
-        chosen = self.chosen
-        place = [one.id for one in _siblings(self.plan, chosen)].index(chosen.id)
-        self.plan = move(self.plan, chosen.id, place + 1 + step)
-        self._select(chosen.id)
-
-    def drop(self, name: str = "") -> None:
-        """Drop a step, or the selected one. Raises `UsageError`."""
-        self.plan = drop(self.plan, name or self.chosen.id)
-        self.choose(0)
-
-    def add(self, what: str, place: int | None = None) -> None:
-        """Add a step behind the selected one, or at `place`. Raises `UsageError`."""
-        whole = parent_of(self.plan, self.chosen.id) or self.chosen
-        place = place or [one.id for one in self.plan.steps].index(whole.id) + 2
-        before = {one.id for one in self.plan.steps}
-        self.plan = add(self.plan, what, place)
-        self._select(next(one.id for one in self.plan.steps if one.id not in before))
-
-    def _select(self, step_id: str) -> None:
-        self.selected = [one.id for one in self.plan.walk()].index(step_id)
-        self.choose(0)
 
     def text(self, say: Callable[[Phrase], str] = str) -> str:
         """Return the text for an editor, with the mistakes of a rejected one on top.
@@ -328,7 +208,6 @@ class PlanDraft:
         first = self.proposed
         self.plan = replace(plan, revision=first.revision, reason=plan.reason or first.reason)
         self.forget()
-        self.choose(0)
         return True
 
     def forget(self) -> None:
@@ -348,9 +227,6 @@ class PlanDraft:
     def reject(self, reason: str = "") -> PlanReview:
         """Return the review that rejects the plan."""
         return PlanReview("reject", self.proposed, BY_USER, reason.strip())
-
-    def _first_open(self) -> int:
-        return next((n for n, step in enumerate(self.plan.walk()) if step.open), 0)
 
 
 class PlanDifference(NamedTuple):

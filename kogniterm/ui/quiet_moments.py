@@ -1,4 +1,4 @@
-"""Questions about inferred facts, and the offer of a recipe, which wait for a quiet moment.
+"""Questions and offers that wait for a quiet moment: inferred facts, and repeated requests.
 
 A moment is quiet when nothing runs or waits, no question is open, and nothing stands on the input
 line. A task that begins meanwhile withdraws the question, which is then asked at the next moment.
@@ -60,6 +60,7 @@ class PendingFactQuestion(ChoiceQuestion[PendingAnswer]):
         return painter.paint(Text(said, "muted"), columns)
 
     def outcome(self, choice: Choice) -> Phrase:
+        """Return what became of the fact."""
         values = {"id": self.label, "text": self.fact}
         if choice == "confirm":
             return Phrase("{id} is kept: {text}", values)
@@ -69,6 +70,7 @@ class PendingFactQuestion(ChoiceQuestion[PendingAnswer]):
 
     @property
     def hint(self) -> str:
+        """The effect of Enter and Esc with words on the line."""
         return _("Enter: send your text; the fact waits · Esc: back to the question")
 
     def words(self, text: str) -> Step[PendingAnswer]:

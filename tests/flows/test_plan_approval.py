@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from dataclasses import replace
 
 import pytest
 
-from kogniterm.runtime.plan_edits import add, drop, plan_from_text
+from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import give_plan
 from kogniterm.sessions.records import Decided, Intent
-from kogniterm.types import Plan, PlanReview, events
+from kogniterm.types import Plan, PlanReview, PlanStep, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -67,7 +68,9 @@ replies:
   - text: Done.
 """
     flow = make_flow(script, decisions=[yes])
-    flow.user.reviews = [lambda plan: PlanReview("edit", drop(plan, "s1"), "person")]
+    flow.user.reviews = [
+        lambda plan: PlanReview("edit", replace(plan, steps=plan.steps[1:]), "person")
+    ]
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Done.", 0)
     assert not (flow.folder / "old").exists()
@@ -191,7 +194,9 @@ async def test_a_session_with_reviewed_plans_plays_the_same(
     flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
     flow.user.reviews = [
         reject("not like this"),
-        lambda plan: PlanReview("edit", add(plan, "Say so"), "person"),
+        lambda plan: PlanReview(
+            "edit", replace(plan, steps=(*plan.steps, PlanStep("s3", "Say so"))), "person"
+        ),
     ]
     await flow.run()
     await flow.session.finish()

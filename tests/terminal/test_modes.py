@@ -32,7 +32,7 @@ def test_plan_mode_changes_nothing_until_the_plan_is_started(
     say(terminal, "make it")
     terminal.until("Refused in plan mode:")
     terminal.until("beware of the dog")  # only reads: not asked about
-    terminal.until("[d] drop")
+    terminal.until("[e] edit")
     assert not (terminal.folder / "acted").exists()
     assert "plan only" in terminal.shown[-1]
     terminal.look()

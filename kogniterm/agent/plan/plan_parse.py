@@ -152,19 +152,6 @@ def tool_problems(
     ]  # fmt: skip
 
 
-def reference_problems(steps: Sequence[PlanStep]) -> list[Phrase]:
-    """Return the problems with the references between `steps` in this order."""
-    problems: list[Phrase] = []
-    known: list[str] = []
-    for step in steps:
-        for one in (step, *step.parts):
-            problems += _bad_references(one.id, one.inputs, one.after, known)
-            if one is not step:
-                known.append(one.id)
-        known.append(step.id)
-    return problems
-
-
 @dataclass(slots=True)
 class _PlanReader:
     """Reads the steps of a plan one after the other; `known` are the ids read so far.

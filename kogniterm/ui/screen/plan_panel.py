@@ -62,9 +62,8 @@ def step_rows(
     previous: Plan | None = None,
     *,
     selected: bool = False,
-    details: bool = True,
 ) -> RenderableType:
-    """Return one step with its parts in words and, if wanted, what it says about itself.
+    """Return one step with its parts in words, and what it says about itself.
 
     Its substeps that are steps of their own have rows of their own.
     """
@@ -87,7 +86,7 @@ def step_rows(
         rows.add_row(
             "", Text.assemble((f"{painter.symbol('bullet')} ", "muted"), one_line(part.what))
         )
-    for line in _details(step) if details else ():
+    for line in _details(step):
         rows.add_row("", line)
     return rows
 
