@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe_schema import read_recipe
-from kogniterm.runtime.operations.recipe_progress import begun_note
+from kogniterm.addons.recipes.recipe_progress import begun_note
+from kogniterm.addons.recipes.recipe_schema import read_recipe
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -21,8 +21,8 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.storage import drivers
 from kogniterm.types import LimitChoice, LimitReached, events
+from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, no, yes
-from tests.flows.test_recipes import cook
 
 
 class Disk:
