@@ -21,10 +21,10 @@ from pathlib import Path
 
 from benchmarks.measuring import store_figures
 from kogniterm import settings
-from kogniterm.agent.recipe_schema import Recipe, read_recipe
+from kogniterm.addons.recipes.recipe_schema import Recipe, read_recipe
+from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.runtime.build import open_session
-from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.turn_ports import TurnIO
 
 SCRIPT = """

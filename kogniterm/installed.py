@@ -38,6 +38,15 @@ def named(kind: str, name: str) -> Iterator[Any]:
     return (_load(reference) for own, reference in rows(kind) if own == name)
 
 
+def part(kind: str, name: str) -> Any:
+    """Load what an add-on brings for a name. Raises `UsageError` if it is not installed."""
+    for found in named(kind, name):
+        return found
+    from kogniterm.errors import UsageError
+
+    raise UsageError("The add-on for {name} is not installed.", name=name)
+
+
 def _load(reference: str) -> Any:
     module, _colon, name = reference.partition(":")
     return getattr(import_module(module), name)

@@ -10,6 +10,8 @@ VERBS = (
     ("Work", "queue", "kogniterm.addons.fleet.verbs.queue",
      "Add tasks to the queue, watch them and answer their questions"),
     ("Work", "worker", "kogniterm.addons.fleet.verbs.worker_process", "Run tasks from the queue"),
+    ("Memory and recipes", "recipe", "kogniterm.addons.recipes.recipe_verb",
+     "Save and run recipes"),
     ("Set-up", "import", "kogniterm.addons.import_agents.import_verb",
      "Import what you set up for another terminal agent"),
     ("Set-up", "acp", "kogniterm.addons.acp.acp_verb", "Be an agent for an editor, such as Zed"),
@@ -22,6 +24,12 @@ ACTIONS = (
     ("models", "kogniterm.addons.local_model.weights_actions:REMOVE"),
 )
 """Further actions of verbs of the core."""
+CONTINUES = (("recipe", "kogniterm.addons.recipes.run_recipe:continue_in_session"),)
+"""Functions that continue an open turn, by the source of its input."""
+NAMES = (("recipes", "kogniterm.addons.recipes.recipe_store:listed_names"),)
+"""Functions that list names for the completion scripts."""
+TASKS = (("recipe", "kogniterm.addons.recipes.recipe_store:TaskRecipe"),)
+"""Tasks of the queue that are no text for the model."""
 EXPORTS = (("atif", "kogniterm.addons.trajectory.atif_export:trajectory"),)
 """Further forms of an exported session, and the functions that write them."""
 AROUND_CALL = ("kogniterm.addons.warm.warm_client:around_call",)

@@ -173,7 +173,6 @@ _CORE: tuple[VerbGroup, ...] = (
     )),
     (mark("Memory and recipes"), (
         Verb("memory", "kogniterm.cli.verbs.memory", "List, add, edit and delete memories"),
-        Verb("recipe", "kogniterm.cli.verbs.recipe", "Save and run recipes"),
     )),
     (mark("Safety"), (
         Verb("policy", "kogniterm.cli.verbs.policy", "Explain and test the approval rules"),

@@ -18,7 +18,6 @@ from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.runtime.operations.recipe_store import RecipeStore
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -166,11 +165,3 @@ def session_json(info: SessionInfo) -> dict[str, object]:
         "parent": info.parent,
         "parent_seq": info.parent_seq,
     }
-
-
-def recipe_store() -> RecipeStore:
-    from kogniterm.runtime.operations.recipe_store import RecipeStore
-    from kogniterm.runtime.services.written_files import WrittenFiles
-
-    paths = paths_in_use()
-    return RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

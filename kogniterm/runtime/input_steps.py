@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kogniterm import logs, prompts
 from kogniterm.errors import EXIT_REFUSED
+from kogniterm.installed import part
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.runtime.budgets import unknown_price
 from kogniterm.runtime.inputs.agent_turn import run_agent
@@ -110,9 +111,7 @@ async def run_other_turn(
     if user_input is None or not user_input.beyond_model:
         return None
     if given is None and user_input.source == "recipe":
-        from kogniterm.runtime.operations.run_recipe import continue_in_session
-
-        answer = await continue_in_session(session, io)
+        answer: Answer = await part("CONTINUES", user_input.source)(session, io)
         session.context.learn(answer, io)
         return answer
     return await (run_agent if user_input.agent else run_custom_command)(session, given, io)

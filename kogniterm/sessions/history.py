@@ -332,18 +332,21 @@ class SessionHistory:
                 turn.end = part = PastEnd(seq, time, stop, code, answer)
             case Noted() as noted:
                 part = PastNote(seq, noted.kind, noted.data, usage_of_note(noted))
-                if part.kind == Note.MODEL:
-                    self.model = str(part.value or "")
-                # What is learned from a turn afterwards counts as part of it.
-                counted = [one for one in self.all_turns if one.number == part.data.get("turn")]
-                model = str(part.data.get("model") or self.model)
-                (counted or [turn])[-1].count(model, part.usage)
+                self._read_note(part)
             case Requested() | Judged() | Decided() | Intent() | Outcome() as body:
                 self._read_action(body, record)
                 return
             case _:
                 return
         turn.moments.append(Moment(seq, time, self.model, part))
+
+    def _read_note(self, note: PastNote) -> None:
+        if note.kind == Note.MODEL:
+            self.model = str(note.value or "")
+        # What is learned from a turn afterwards counts as part of it.
+        counted = [one for one in self.all_turns if one.number == note.data.get("turn")]
+        model = str(note.data.get("model") or self.model)
+        (counted or [self.open_turn])[-1].count(model, note.usage)
 
     def _action(self, key: str, record: Record) -> PastAction:
         """Return the action of a request, a new one at its first record."""

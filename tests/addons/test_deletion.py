@@ -27,15 +27,18 @@ for module in pkgutil.walk_packages(kogniterm.__path__, "kogniterm."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 status = main()
-sys.argv[1:] = ["--help"]
-with contextlib.redirect_stdout(io.StringIO()) as shown:
-    main()
+shown = []
+for words in ("--help", "sessions export --help"):
+    sys.argv[1:] = words.split()
+    with contextlib.redirect_stdout(io.StringIO()) as page:
+        main()
+    shown.append(page.getvalue())
 try:
     print(default_name(ModelOptions()))
 except ModelKeyMissingError as error:
     print(error)
 print(kogniterm.__path__[0])
-print("warm" in shown.getvalue(), "queue" in shown.getvalue())
+print(*(f" {verb} " in shown[0] for verb in ("warm", "queue", "recipe")), "atif" in shown[1])
 sys.exit(status)
 """
 
@@ -82,5 +85,5 @@ def test_the_rest_is_imported_and_does_a_task(tmp_path: Path, deleted: list[str]
         )
     assert rest == [
         str(own),
-        f"{'warm' not in deleted} {'fleet' not in deleted}",
+        " ".join(str(one not in deleted) for one in ("warm", "fleet", "recipes", "trajectory")),
     ]

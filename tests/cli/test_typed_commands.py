@@ -16,7 +16,7 @@ import pytest
 
 from kogniterm.cli import tour
 from kogniterm.ui.questions.answer_keys import KeyTimes
-from tests.flows.test_recipe_threads import TALK
+from tests.addons.recipes.test_recipe_threads import TALK
 from tests.support.other_agents import HOMES, SECRETS
 from tests.support.typist import Typist, typing_here
 

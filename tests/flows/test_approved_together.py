@@ -12,8 +12,8 @@ from typing import Any
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome
 from kogniterm.types import ActionRequest, Decision
+from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, User, change_to, no, yes
-from tests.flows.test_recipes import cook
 from tests.flows.test_side_by_side import kinds, meet
 from tests.support.pipes import fifos
 from tests.support.programs import require_sandbox

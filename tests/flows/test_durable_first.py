@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe_schema import read_recipe
+from kogniterm.addons.recipes.recipe_progress import begun_note
+from kogniterm.addons.recipes.recipe_schema import read_recipe
 from kogniterm.runtime.fixed_questions import LimitQuestion
-from kogniterm.runtime.operations.recipe_progress import begun_note
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -22,8 +22,8 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.storage import drivers
 from kogniterm.types import LimitChoice, events
+from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, no, yes
-from tests.flows.test_recipes import cook
 
 
 class Disk:

@@ -25,8 +25,8 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.text.redact import Redactor, redact, session_label
 from kogniterm.types import Answer, events
+from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import MakeFlow
-from tests.flows.test_recipes import cook
 from tests.flows.test_secrets import RUN, SECRET, WAYS
 from tests.support.filled import filled
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.operations.recipe_store import recipe_of_plan
+from kogniterm.addons.recipes.recipe_store import recipe_of_plan
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 

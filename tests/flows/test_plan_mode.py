@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kogniterm import prompts
+from kogniterm.addons.recipes.recipe_schema import read_recipe
+from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.agent.messages import PLAN_MODE, PLAN_MODE_OVER
-from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
-from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import replace_plan
 from kogniterm.runtime.turn_ports import TurnIO

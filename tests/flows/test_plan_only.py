@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe_schema import read_recipe
+from kogniterm.addons.recipes.recipe_schema import read_recipe
+from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
-from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.records import Intent, Judged, Requested
 from kogniterm.types import events

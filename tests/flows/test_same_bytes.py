@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe_schema import read_recipe
+from kogniterm.addons.recipes.recipe_schema import read_recipe
+from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
 from kogniterm.runtime.operations.recordings import Recorded
-from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.python_api.open_agent import open_agent
 from kogniterm.runtime.replay.replay_session import replay_recorded
 from kogniterm.runtime.turn_journal import text_of

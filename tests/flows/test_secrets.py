@@ -11,8 +11,8 @@ from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import give_plan, replace_plan
 from kogniterm.text.redact import session_label
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, UserInput
+from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
-from tests.flows.test_recipes import cook
 from tests.support.typing_user import holding
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

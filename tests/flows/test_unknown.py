@@ -282,9 +282,9 @@ def _request(command: str) -> ActionRequest:
 
 
 async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
-    from kogniterm.agent.recipe_schema import read_recipe
+    from kogniterm.addons.recipes.recipe_schema import read_recipe
+    from kogniterm.addons.recipes.run_recipe import run_in_session
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.operations.run_recipe import run_in_session
     from kogniterm.runtime.turn_ports import TurnIO
 
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")

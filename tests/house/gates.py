@@ -43,8 +43,8 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "telemetry",
-                "trajectory", "vectors", "warm"), ("",)),
+    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "recipes",
+                "telemetry", "trajectory", "vectors", "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
     "runtime": (

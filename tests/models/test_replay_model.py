@@ -86,8 +86,8 @@ async def test_a_recorded_session_runs_again_with_its_replies(
 
 
 async def test_a_recipe_runs_again_with_its_replies(make_flow: MakeFlow) -> None:
-    from tests.flows.test_recipe_threads import TALK, TALKING, TWO
-    from tests.flows.test_recipes import cook
+    from tests.addons.recipes.test_recipe_threads import TALK, TALKING, TWO
+    from tests.addons.recipes.test_recipes import cook
 
     both = TWO + '  - {id: look, agent: "Look at it"}\n'
     script = """

@@ -11,6 +11,7 @@ import pytest
 
 from kogniterm.addons.import_agents.foreign.found import Place
 from kogniterm.addons.import_agents.foreign.source_files import SourceFiles
+from kogniterm.addons.recipes.recipe_store import read_file
 from kogniterm.errors import KognitermError, SettingsError
 from kogniterm.execution.command_script import read_command_script
 from kogniterm.models.script_file import read_script
@@ -19,7 +20,6 @@ from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.mcp.mcp_actions import add_server
-from kogniterm.runtime.operations.recipe_store import read_file
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.runtime.plan_edits import read_plan
 from kogniterm.runtime.services.permission_store import PermissionStore

@@ -885,7 +885,7 @@ complete -c kogniterm -n '__kogniterm_at "/completion"' -s h -l help -d 'Show th
 complete -c kogniterm -n '__kogniterm_at "/completion"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
-complete -c kogniterm -n '__kogniterm_at "/completion"' -l list -x -a 'sessions models recipes' -d 'List names for the scripts: sessions, models, recipes'
+complete -c kogniterm -n '__kogniterm_at "/completion"' -l list -x -a 'sessions models recipes' -d 'List names for the scripts'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'approvals' -d 'Which commands run, and when you are asked'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'sandbox' -d 'What commands can reach when you are not asked'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'models' -d 'Choosing the model'

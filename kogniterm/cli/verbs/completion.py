@@ -7,18 +7,16 @@ for the lists.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, get_args
 
 from kogniterm.cli.options import Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.installed import part, rows
 from kogniterm.runtime.operations.action import Argument
-from kogniterm.ui.locale import _, mark
+from kogniterm.ui.locale import mark
 
-Listed = Literal["sessions", "models", "recipes"]
-"""The lists that the scripts ask for."""
 SCRIPTS = {"bash": "kogniterm.bash", "zsh": "_kogniterm", "fish": "kogniterm.fish"}
 """Shells, each with the name of its script."""
 _FOLDER = Path(__file__).resolve().parents[1] / "completion"
@@ -27,10 +25,10 @@ MOST_SESSIONS = 50
 
 LIST = Argument(
     "--list",
-    "List names for the scripts: sessions, models, recipes",
+    "List names for the scripts",
     "KIND",
     "listed",
-    choices=get_args(Listed),
+    choices=("sessions", "models", *(name for name, _module in rows("NAMES"))),
 )
 
 
@@ -56,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
-def run(call: CallOptions, shell: str | None, listed: Listed | None) -> int:
+def run(call: CallOptions, shell: str | None, listed: str | None) -> int:
     """Print the script, or a list for it; returns the exit status."""
     if listed is not None:
         _write_list(call, listed)
@@ -67,15 +65,12 @@ def run(call: CallOptions, shell: str | None, listed: Listed | None) -> int:
     return 0
 
 
-def _write_list(call: CallOptions, kind: Listed) -> None:
+def _write_list(call: CallOptions, kind: str) -> None:
     """Write lines for a shell in the middle of a line; failures are left out there."""
-    listers: Mapping[Listed, Callable[[CallOptions], Iterator[tuple[str, str]]]] = {
-        "sessions": _sessions,
-        "models": _models,
-        "recipes": _recipes,
-    }
+    own = {"sessions": _sessions, "models": _models}
+    lister = own[kind] if kind in own else part("NAMES", kind)
     try:
-        for word, what in listers[kind](call):
+        for word, what in lister(call):
             line = "".join(c if c.isprintable() else " " for c in what)
             sys.stdout.write(f"{word}\t{line}\n")
     except KognitermError:
@@ -98,14 +93,3 @@ def _models(call: CallOptions) -> Iterator[tuple[str, str]]:
 
     for provider in PROVIDERS:
         yield f"{provider.name}:{provider.default_model}".rstrip(":"), provider.name
-
-
-def _recipes(call: CallOptions) -> Iterator[tuple[str, str]]:
-    from kogniterm.cli.verb_helpers import paths_in_use
-    from kogniterm.runtime.operations.recipe_store import RecipeStore
-    from kogniterm.runtime.services.written_files import WrittenFiles
-
-    paths = paths_in_use()
-    store = RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))
-    for name in store.names():
-        yield name, _("recipe")

@@ -155,6 +155,8 @@ def _import(store: SessionStore, call: CallOptions, file: str, as_new: bool) -> 
     return Report(session_json(info), [f"{info.id}  {info.title}"])
 
 
+_FORMS = ("jsonl", "markdown", *(form for form, _module in rows("EXPORTS")))
+
 ACTIONS = (
     Action("list", "List sessions, most recent first", _list, (
         Argument("--here", "Only sessions of this folder"),
@@ -178,9 +180,8 @@ ACTIONS = (
         ("kogniterm sessions fork last --turn 3",)),
     Action("export", "Write a session to a file", _export, (
         SESSION_NAME,
-        Argument("--format", "jsonl can be imported, markdown is for reading", field="form",
-                 choices=("jsonl", "markdown", *(form for form, _module in rows("EXPORTS"))),
-                 default="jsonl"),
+        Argument("--format", "jsonl can be imported, markdown is for reading",
+                 "|".join(_FORMS), "form", choices=_FORMS, default="jsonl"),
         TO_FILE),
         ("kogniterm sessions export last --to session.jsonl",
          "kogniterm sessions export last --format markdown")),

@@ -15,6 +15,7 @@ from kogniterm.cli.options import SESSION
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import SettingsError, UsageError
+from kogniterm.installed import part
 from kogniterm.paths import SessionId
 from kogniterm.runtime.operations.stored_data import read_lines
 from kogniterm.sessions.store import new_id
@@ -123,23 +124,16 @@ def _queue(request: TaskRequest, name: str | None) -> str:
 
 def _of_recipe(request: TaskRequest, name: str) -> list[NewTask]:
     """Return a task for each item, or one with the inputs on the command line."""
-    from kogniterm.agent.recipe_graph import checked_inputs
-    from kogniterm.agent.recipe_schema import recipe_text
-    from kogniterm.cli.verb_helpers import recipe_store
-    from kogniterm.runtime.operations.recipe_store import value_pairs
-
     if request.file is not None:
         raise UsageError("{option} cannot be combined with {other}.", option="--file",
                          other="--recipe")  # fmt: skip
-    recipe, common = recipe_store().named(name), value_pairs(request.task)
-    text = recipe_text(recipe)
+    recipe = part("TASKS", "recipe")(name, request.task)
 
     def task(item: Mapping[str, Any], **given: Any) -> NewTask:
-        values = {**common, **item}
-        checked_inputs(recipe, values)
+        values = recipe.inputs(item)
         shown = " ".join(f"{name}={value}" for name, value in values.items())
         title = f"{recipe.name} {shown}".strip()[:MAX_TASK]
-        return _task(request, title, json.dumps(values), recipe=text, **given)
+        return _task(request, title, json.dumps(values), recipe=recipe.text, **given)
 
     if request.items is None:
         batch = _name(request.batch, "--batch") if request.batch else ""

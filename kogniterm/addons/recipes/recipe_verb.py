@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from kogniterm.cli import run as task
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, RunRequest
-from kogniterm.cli.verb_helpers import open_sessions, recipe_store, write_json
+from kogniterm.cli.verb_helpers import open_sessions, write_json
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.settings.user_files import json_values, read_text
 
 if TYPE_CHECKING:
-    from kogniterm.agent.recipe_schema import Recipe
+    from kogniterm.addons.recipes.recipe_schema import Recipe
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.unattended.parked_turn import Parking
     from kogniterm.types import Answer
@@ -30,11 +30,16 @@ def add_parser(subparsers: Subparsers) -> None:
 def _save(
     call: CallOptions, name: str, values: list[str], file: str | None, session: str, replace: bool
 ) -> Report:
-    from kogniterm.runtime.operations.recipe_store import read_file, recipe_of_plan, value_pairs
+    from kogniterm.addons.recipes.recipe_store import (
+        read_file,
+        recipe_of_plan,
+        user_recipes,
+        value_pairs,
+    )
     from kogniterm.sessions.journal.codec import stored_records
 
     inputs = value_pairs(values)
-    store = recipe_store()
+    store = user_recipes()
     store.path(name)
     if file is not None:
         if inputs:
@@ -51,7 +56,9 @@ def _save(
 
 
 def _list(call: CallOptions) -> Report:
-    store = recipe_store()
+    from kogniterm.addons.recipes.recipe_store import user_recipes
+
+    store = user_recipes()
     recipes = [(name, store.load(name)) for name in store.names()]
     return Report(
         [
@@ -63,26 +70,27 @@ def _list(call: CallOptions) -> Report:
 
 
 def _show(call: CallOptions, name: str | None, schema: bool) -> Report:
-    from kogniterm.agent.recipe_schema import recipe_schema, recipe_text
+    from kogniterm.addons.recipes.recipe_schema import recipe_schema, recipe_text
+    from kogniterm.addons.recipes.recipe_store import user_recipes
 
     if schema:
         write_json(recipe_schema())
         return Report(printed=True)
     if name is None:
         raise UsageError("Name the recipe to show; kogniterm recipe list lists them.")
-    recipe = recipe_store().load(name)
+    recipe = user_recipes().load(name)
     data = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Report(data, recipe_text(recipe).splitlines())
 
 
 def _run(call: CallOptions, name: str, values: list[str], inputs: str | None, **given: Any) -> int:
+    from kogniterm.addons.recipes.recipe_store import user_recipes, value_pairs
     from kogniterm.runtime.build import open_session
-    from kogniterm.runtime.operations.recipe_store import value_pairs
     from kogniterm.runtime.unattended.parked_turn import Parking
 
     request = RunRequest(call, **given)
     chosen = {**_inputs_in(inputs), **value_pairs(values)}
-    recipe = recipe_store().named(name)
+    recipe = user_recipes().named(name)
     wanted = request.named_session
     settings, folder = call.load_settings(), call.folder()
 
@@ -110,8 +118,8 @@ async def _turn(
     parking: Parking | None,
 ) -> Answer:
     """Run the recipe, or go on with it; the answer of a run that has ended is repeated."""
+    from kogniterm.addons.recipes.run_recipe import recipe_input, run_in_session
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.operations.run_recipe import recipe_input, run_in_session
     from kogniterm.runtime.turn_ports import TurnIO
     from kogniterm.runtime.unattended.named_session import given_before, repeat_answer
 

@@ -22,12 +22,22 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm import prompts
+from kogniterm.addons.recipes.calculator import calculator
+from kogniterm.addons.recipes.recipe_graph import NodeResult, checked_inputs, run_recipe
+from kogniterm.addons.recipes.recipe_progress import (
+    RecipeProgress,
+    begun_note,
+    call_ids,
+    found_note,
+    recipe_in_progress,
+    result_of,
+)
+from kogniterm.addons.recipes.recipe_schema import Recipe
+from kogniterm.addons.recipes.recipe_threads import Thread, Threads
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
-from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
-from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.agent.replies import MAX_UNUSABLE, ask
 from kogniterm.agent.subagent import DELEGATE, DelegatedTask, Result, SubAgent, parse_task
 from kogniterm.errors import (
@@ -43,15 +53,6 @@ from kogniterm.errors import (
 from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
-from kogniterm.runtime.operations.recipe_progress import (
-    RecipeProgress,
-    begun_note,
-    call_ids,
-    found_note,
-    recipe_in_progress,
-    result_of,
-)
-from kogniterm.runtime.operations.recipe_threads import Thread, Threads
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import (
     cancel_open,
@@ -65,7 +66,6 @@ from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.text.visible import with_texts
-from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,

@@ -9,10 +9,10 @@ from kogniterm.runtime.operations.stored_data import export_parts
 from kogniterm.runtime.services.archive import JournalPurge
 from kogniterm.sessions.records import Compacted, InputReceived
 from kogniterm.types import ActionRequest, Decision, events
+from tests.addons.recipes.test_recipes import cook
 from tests.cli.conftest import shell
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start
-from tests.flows.test_recipes import cook
 from tests.support.databases import location, postgres_server, postgres_url
 from tests.support.forge import Forge
 

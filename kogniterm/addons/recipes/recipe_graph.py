@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from kogniterm.agent import recipe_schema as recipes
+from kogniterm.addons.recipes import recipe_schema as recipes
+from kogniterm.addons.recipes.recipe_order import access_of, follow, side_by_side
+from kogniterm.addons.recipes.recipe_schema import REFERENCE, Input, Node, Recipe
 from kogniterm.agent.messages import tool_message
-from kogniterm.agent.recipe_order import access_of, follow, side_by_side
-from kogniterm.agent.recipe_schema import REFERENCE, Input, Node, Recipe
 from kogniterm.agent.replies import (
     MAX_UNUSABLE,
     clean_reply,

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe_schema import open_quotes, read_recipe, recipe_text
+from kogniterm.addons.recipes.calculator import calculator
+from kogniterm.addons.recipes.recipe_schema import open_quotes, read_recipe, recipe_text
+from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.runtime.operations.run_recipe import run_in_session
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.tools.calculator import calculator
 from kogniterm.types import Answer, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
 __all__ = ["shell"]
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import ValidationError
 
-from kogniterm.agent.recipe_graph import NodeResult
-from kogniterm.agent.recipe_schema import Recipe
+from kogniterm.addons.recipes.recipe_graph import NodeResult
+from kogniterm.addons.recipes.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.history import SessionHistory

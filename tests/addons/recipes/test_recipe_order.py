@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kogniterm.agent.recipe_order import follow, side_by_side, waits_for
-from kogniterm.agent.recipe_schema import Node, read_recipe
+from kogniterm.addons.recipes.recipe_order import follow, side_by_side, waits_for
+from kogniterm.addons.recipes.recipe_schema import Node, read_recipe
 from kogniterm.errors import ToolError, UsageError
 
 EVERYTHING = """

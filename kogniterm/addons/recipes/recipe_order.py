@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Literal, TypeVar
 
-from kogniterm.agent import recipe_schema as recipes
+from kogniterm.addons.recipes import recipe_schema as recipes
+from kogniterm.addons.recipes.recipe_schema import Node, Recipe
 from kogniterm.agent.plan.plan_steps import ACTING, TOOL_SETS
-from kogniterm.agent.recipe_schema import Node, Recipe
 
 Access = Literal["none", "reads", "acts"]
 """The part of the world beside its values that a node needs: none, to see it, or to change it."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kogniterm.addons.recipes.recipe_schema import (
+    NAME,
+    Recipe,
+    open_quotes,
+    read_recipe,
+    recipe_text,
+)
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.agent.recipe_schema import NAME, Recipe, open_quotes, read_recipe, recipe_text
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.runtime.services.written_files import WrittenFiles
 from kogniterm.sessions.history import PastAction, SessionHistory
@@ -16,6 +24,7 @@ from kogniterm.sessions.records import Record
 from kogniterm.settings.user_files import read_text, yaml_text
 from kogniterm.storage.folders import write_private
 from kogniterm.types import ActionRequest, Phrase, Plan
+from kogniterm.ui.locale import _
 
 MAX_BYTES = 500_000
 
@@ -75,6 +84,35 @@ class RecipeStore:
             ) from error
         self._written.add(path, "recipe")
         return path
+
+
+def user_recipes() -> RecipeStore:
+    """Return the user's recipes."""
+    paths = paths_in_use()
+    return RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))
+
+
+def listed_names(_call: CallOptions) -> Iterator[tuple[str, str]]:
+    """Yield each recipe's name for the completion scripts."""
+    for name in user_recipes().names():
+        yield name, _("recipe")
+
+
+class TaskRecipe:
+    """A recipe for tasks of the queue, which share the inputs in `words`."""
+
+    def __init__(self, name: str, words: Iterable[str]) -> None:
+        self._recipe = user_recipes().named(name)
+        self._shared = value_pairs(words)
+        self.name, self.text = self._recipe.name, recipe_text(self._recipe)
+
+    def inputs(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs of a task with inputs of its `own`. Raises `UsageError`."""
+        from kogniterm.addons.recipes.recipe_graph import checked_inputs
+
+        values = {**self._shared, **own}
+        checked_inputs(self._recipe, values)
+        return values
 
 
 def value_pairs(words: Iterable[str]) -> dict[str, str]:
