@@ -32,7 +32,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.session_transfer import redact_in
@@ -201,7 +201,7 @@ class _Export:
                     self.root.add("system", said, time, extra=extra)
             case Rewound() as body:
                 self._rewound(body, time)
-            case TurnEnded() as body:
+            case TurnClosed() as body:
                 self._turn_ended(body, time)
             case Noted() as body:
                 self._noted(body, time)
@@ -366,7 +366,7 @@ class _Export:
         said = f"The conversation went back to before turn {body.turn}."
         self.root.add("system", said, time, extra={"kind": "rewind", "turn": body.turn})
 
-    def _turn_ended(self, body: TurnEnded, time: float) -> None:
+    def _turn_ended(self, body: TurnClosed, time: float) -> None:
         ended = {"turn": body.turn, "stop": body.stop, "exit_code": body.exit_code}
         self._turns = [one for one in self._turns if one["turn"] != body.turn] + [ended]
         # A sub-agent that the user called has no call that its answer could refer to.

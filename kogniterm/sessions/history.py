@@ -27,7 +27,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import (
     ActionRequest,
@@ -282,7 +282,7 @@ class SessionHistory:
                 turn.parts.append(PastRewind(number))
                 for one in self.turns:
                     one.rewound = one.rewound or one.seq >= back
-            case TurnEnded(stop=stop, exit_code=code, answer=answer):
+            case TurnClosed(stop=stop, exit_code=code, answer=answer):
                 turn.end = PastEnd(seq, time, stop, code, answer)
                 turn.parts.append(turn.end)
             case Noted() as noted:
