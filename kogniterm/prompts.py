@@ -38,7 +38,7 @@ MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptText:
     """One text, with the variables that are filled in and the words that safety rests on."""
 
     text: str
@@ -58,7 +58,7 @@ class PromptFile:
     name: str
     path: Path
     source: str
-    texts: Mapping[str, Prompt]
+    texts: Mapping[str, PromptText]
 
     @property
     def digest(self) -> str:
@@ -97,7 +97,7 @@ def occurs(name: str, said: str) -> bool:
     return re.search(".*?".join(map(re.escape, parts)), said, re.DOTALL) is not None
 
 
-def prompt(name: str) -> Prompt:
+def prompt(name: str) -> PromptText:
     """Return the text in force called `name`, with its variables open. Raises `KeyError`."""
     file, _, part = name.partition(".")
     own = _own.get(file)
@@ -231,7 +231,7 @@ def own_file(name: str, path: Path, source: str) -> PromptFile:
     return file
 
 
-def _check(file: PromptFile, part: str, one: Prompt) -> None:
+def _check(file: PromptFile, part: str, one: PromptText) -> None:
     place = {"path": file.path, "place": f"{file.name}.{part}".rstrip(".")}
     if not one.text:
         raise SettingsError("{path}: the text {place} is empty.", **place)
@@ -260,7 +260,7 @@ def _parsed(name: str, path: Path, source: str, like: PromptFile | None = None) 
     _, rest = _comments(source)
     whole = "" in like.texts if like is not None else _HEADING.match(rest.lstrip()) is None
     parts = [("", source)] if whole else list(_below_headings(path, rest))
-    texts: dict[str, Prompt] = {}
+    texts: dict[str, PromptText] = {}
     for part, body in parts:
         if part in texts or (like is not None and part not in like.texts):
             known = ", ".join(like.texts if like is not None else texts)
@@ -271,7 +271,7 @@ def _parsed(name: str, path: Path, source: str, like: PromptFile | None = None) 
         one = _prompt(body)
         if like is not None:
             shipped_one = like.texts[part]
-            one = Prompt(one.text, shipped_one.variables, shipped_one.keep)
+            one = PromptText(one.text, shipped_one.variables, shipped_one.keep)
         texts[part] = one
     return PromptFile(name, path, source, texts)
 
@@ -287,10 +287,10 @@ def _below_headings(path: Path, source: str) -> Iterator[tuple[str, str]]:
     return zip(pieces[1::2], pieces[2::2], strict=True)
 
 
-def _prompt(body: str) -> Prompt:
+def _prompt(body: str) -> PromptText:
     said, rest = _comments(body)
     declared = _DECLARED.search(said)
-    return Prompt(
+    return PromptText(
         rest.strip(),
         tuple(_VARIABLE.findall(declared[1])) if declared else (),
         tuple(words.strip() for words in _KEEP.findall(said)),

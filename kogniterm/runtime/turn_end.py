@@ -39,7 +39,7 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState, limit_note
 from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import NodeRan, Outcome, TurnEnded
+from kogniterm.sessions.records import NodeRan, Outcome, TurnClosed
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -167,7 +167,7 @@ def failed_answer(error: KognitermError, usage: Usage) -> Answer:
 def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:
     """Record the end of the turn, report it, and return its answer, with secrets replaced."""
     answer = replace(answer, text=journal.redact(answer.text))
-    ended = TurnEnded(journal.state.turn, answer.stop, answer.exit_code, answer.text)
+    ended = TurnClosed(journal.state.turn, answer.stop, answer.exit_code, answer.text)
     journal.record(ended, durable=True)
     io.sink(events.TurnEnded(answer))
     return answer

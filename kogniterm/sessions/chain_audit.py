@@ -95,7 +95,7 @@ def verify_all(database: Database) -> StoreReport:
 def _verified(database: Database, session_id: str, heads: Heads | None) -> ChainReport:
     previous, count = codec.GENESIS, 0
     amended: dict[int, str] = {}
-    row = _Row(database, session_id)
+    row = _SessionRow(database, session_id)
     for stored in stored_records(database, session_id):
         reason = _fault_of(stored, count, previous)
         if reason is not None:
@@ -125,7 +125,7 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
     return report
 
 
-class _Row:
+class _SessionRow:
     """The row of a session, compared with what its records say."""
 
     def __init__(self, database: Database, session_id: str) -> None:

@@ -31,7 +31,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import (
     ActionRequest,
@@ -380,7 +380,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
             )
         case Rewound() as body:
             return _went_back(state, body, record.seq)
-        case TurnEnded() as body:
+        case TurnClosed() as body:
             return replace(
                 state,
                 turn=body.turn,

@@ -28,7 +28,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import (
     ActionRequest,
@@ -328,7 +328,7 @@ class SessionHistory:
                 part = PastRewind(number, back)
                 for one in self.turns:
                     one.rewound = one.rewound or one.seq >= back
-            case TurnEnded(stop=stop, exit_code=code, answer=answer):
+            case TurnClosed(stop=stop, exit_code=code, answer=answer):
                 turn.end = part = PastEnd(seq, time, stop, code, answer)
             case Noted() as noted:
                 part = PastNote(seq, noted.kind, noted.data, usage_of_note(noted))

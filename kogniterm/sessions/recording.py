@@ -31,7 +31,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import ActionRequest, Decision, NodeUpdate, Phrase, events
 from kogniterm.types.model_calls import RecordedCall
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _COMPARED = (
-    InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, Compacted, TurnEnded,
+    InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, Compacted, TurnClosed,
 )  # fmt: skip
 _VARYING = frozenset(
     {
@@ -300,10 +300,10 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
             if isinstance(body, between) or (copied and isinstance(body, _COMPARED)):
                 command = body.command if isinstance(body, Intent) else None
                 recording.parts.append(CopiedRecord(body, command))
-            copied = copied and not isinstance(body, TurnEnded)
+            copied = copied and not isinstance(body, TurnClosed)
         if turn is not None:
             turn.records.append(record)
-            turn = None if isinstance(body, TurnEnded) else turn
+            turn = None if isinstance(body, TurnClosed) else turn
     for part in recording.parts:
         if isinstance(part, TurnRecording):
             part.read()
@@ -341,7 +341,7 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
     for record in records:
         if isinstance(record.body, SessionOpened) and kept:
             open_turn = next(
-                (r for r in reversed(kept) if isinstance(r.body, InputReceived | TurnEnded)), None
+                (r for r in reversed(kept) if isinstance(r.body, InputReceived | TurnClosed)), None
             )
             if open_turn is not None and isinstance(open_turn.body, InputReceived):
                 settled = {r.body.request_id for r in kept if isinstance(r.body, Intent | Outcome)}
@@ -424,7 +424,7 @@ def recorded_calls(records: Iterable[Record], *, judged: str) -> Iterator[Record
                 listening.heard[outcome.agent].extend(outcome.told)
             case Compacted(summary=str() as summary, usage=usage):
                 yield RecordedCall("compact", AIMessage(summary), usage)
-            case TurnEnded(stop="model_failed"):
+            case TurnClosed(stop="model_failed"):
                 yield RecordedCall("", failure=FAILED)
             case _:
                 pass

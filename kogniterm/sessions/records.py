@@ -185,7 +185,7 @@ class Rewound:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnClosed:
     """The end of a turn: the reason, the exit code, and the answer's text."""
 
     turn: int
@@ -215,7 +215,7 @@ RecordBody = (
     | Outcome
     | Compacted
     | Rewound
-    | TurnEnded
+    | TurnClosed
     | Noted
 )
 

@@ -21,7 +21,7 @@ from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, SessionLease, is_held
-from kogniterm.sessions.records import Record, SessionOpened, TurnEnded
+from kogniterm.sessions.records import Record, SessionOpened, TurnClosed
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
@@ -229,7 +229,7 @@ class SessionStore:
         )
         last = row[0] if row else None
         ends = readable_records(self.database, session_id, last) if last else ()
-        stop = next((end.body.stop for end in ends if isinstance(end.body, TurnEnded)), "done")
+        stop = next((end.body.stop for end in ends if isinstance(end.body, TurnClosed)), "done")
         if stop == "interrupted":
             return "interrupted"
         return "done" if stop in ("done", "plan_only") else "not_done"

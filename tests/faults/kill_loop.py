@@ -25,7 +25,7 @@ from langchain_core.messages import ToolMessage
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.journal.journal import SessionJournal, parse_fault
-from kogniterm.sessions.records import Intent, Outcome, RecordBody, TurnEnded
+from kogniterm.sessions.records import Intent, Outcome, RecordBody, TurnClosed
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import ActionRequest, CommandResult
@@ -60,7 +60,7 @@ class Worker:
         for request in state.waiting:
             self._start(request)
         if state.open_turn:
-            self._append(TurnEnded(state.turn, "interrupted", 130, ""))
+            self._append(TurnClosed(state.turn, "interrupted", 130, ""))
 
     def _start(self, request: ActionRequest) -> None:
         self._append(Intent(request.id, request.command, "/", "e"))

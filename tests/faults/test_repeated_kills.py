@@ -24,7 +24,7 @@ import pytest
 
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import stored_records
-from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnEnded
+from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnClosed
 from kogniterm.sessions.session_database import open_store
 from tests.support.forge import Forge, Started, until
 from tests.support.typing_user import running
@@ -246,7 +246,7 @@ class Case:
 
     def is_open(self) -> bool:
         """Return whether a turn has begun and not ended."""
-        ends = [b for b in self.bodies() if isinstance(b, InputReceived | TurnEnded)]
+        ends = [b for b in self.bodies() if isinstance(b, InputReceived | TurnClosed)]
         return bool(ends) and isinstance(ends[-1], InputReceived)
 
     def bodies(self) -> list[Any]:

@@ -20,7 +20,7 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.codec import KINDS, stored_records
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnEnded
+from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnClosed
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from tests.support.forge import Forge, Started
@@ -130,7 +130,7 @@ class Session:
             if key not in there[event["type"]]:
                 self.wrong.append(f"{where}: {event['event']} {key} was told and is lost")
         ends = [event for event in events_of(started) if event["type"] == "turn_ended"]
-        if ends and not any(isinstance(body, TurnEnded) for body in bodies[-3:]):
+        if ends and not any(isinstance(body, TurnClosed) for body in bodies[-3:]):
             self.wrong.append(f"{where}: the end of the turn was told and is lost")
 
     @property

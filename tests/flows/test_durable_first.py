@@ -18,7 +18,7 @@ from kogniterm.sessions.records import (
     NodeRan,
     Noted,
     Outcome,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.storage import drivers
 from kogniterm.types import LimitChoice, events
@@ -148,7 +148,7 @@ async def test_an_end_is_on_disk_before_it_is_reported(make_flow: MakeFlow, disk
         if isinstance(event, events.CommandEnded | events.ActionEnded):
             ends.append((event.request_id, outcome.request_id, outcome.status))
         if isinstance(event, events.TurnEnded):
-            ends.append(("turn", "turn" if disk.last(TurnEnded) else "", event.answer.stop))
+            ends.append(("turn", "turn" if disk.last(TurnClosed) else "", event.answer.stop))
 
     watch(flow, disk, seen)
     await flow.run()

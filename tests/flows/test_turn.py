@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.cli.json_output import Summary
 from kogniterm.runtime.budgets import Limits
-from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
+from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnClosed
 from kogniterm.types import ActionRequest, Decision, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, User, change_to, no, yes
@@ -104,7 +104,7 @@ async def test_the_journal_tells_the_whole_story_in_order(make_flow: MakeFlow) -
     story = [Requested, Judged, Decided, Intent, Outcome]
     start = kinds.index(Requested)
     assert kinds[start : start + 5] == story
-    assert kinds[-1] is TurnEnded
+    assert kinds[-1] is TurnClosed
     hashes = [(r.previous, r.hash) for r in flow.session.journal.records()]
     assert all(a[1] == b[0] for a, b in pairwise(hashes))
 

@@ -381,6 +381,20 @@ def repeated_names(tree: Tree) -> list[str]:
     ]
 
 
+def repeated_classes(tree: Tree) -> list[str]:
+    """Return classes whose name another class has, so that a search finds both."""
+    homes: dict[str, list[str]] = {}
+    for module in tree:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module.at(node.lineno))
+    return [
+        f"{places[0]}: {places[1]} has a class {name} too; name one of them differently"
+        for name, places in homes.items()
+        if len(places) > 1
+    ]
+
+
 def unused_names(tree: Tree) -> list[str]:
     """Return public names that the product does not use and docs/library.md does not list."""
     used = _library_words(tree)
@@ -684,6 +698,7 @@ ALL = (
     full_classes,
     small_modules,
     repeated_names,
+    repeated_classes,
     unused_names,
     environment_owner,
     environment_changes,

@@ -48,6 +48,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.full_classes, "runtime/x.py", "class Full:\n    'Doc.'\n" + METHODS),
     (gates.small_modules, "runtime/x.py", "from kogniterm.runtime import turn\n"),
     (gates.repeated_names, "runtime/fold.py", ""),
+    (gates.repeated_classes, "runtime/x.py", "class _SessionRow:\n    pass\n"),
     (gates.unused_names, "runtime/x.py", "def public():\n    'Do nothing.'\n"),
     (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
     (gates.environment_owner, "cli/x.py", "from os import getenv\n"),

@@ -80,8 +80,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 print("MODULES", *sorted(entered))
 """
 CALLS = {
-    ("queue add one", "queue add two"): 33,
-    ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 50,
+    ("queue add one", "queue add two"): 32,
+    ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 49,
 }
 """Calls before one, that one, and the modules that it enters once everything is imported."""
 KEY = 15

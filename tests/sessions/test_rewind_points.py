@@ -12,7 +12,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.history import Point, point_at, points, step_back
 from kogniterm.sessions.journal.journal import SessionJournal, load_state
 from kogniterm.sessions.readable_export import markdown, outline
-from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, TurnEnded
+from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, TurnClosed
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate, Plan, PlanStep, Usage
@@ -153,7 +153,7 @@ def test_the_list_of_sessions_forgets_how_a_turn_ended_that_was_taken_back(
     store: SessionStore, journal: SessionJournal
 ) -> None:
     turn = command_turn(4, "task 4")
-    write(journal, [*turn[:-1], TurnEnded(4, "interrupted", 130, "")])
+    write(journal, [*turn[:-1], TurnClosed(4, "interrupted", 130, "")])
     session = journal.state.session_id
     journal.close()
     assert store.condition(session) == "interrupted"

@@ -11,7 +11,7 @@ from kogniterm.errors import UsageError
 from kogniterm.sessions.fold import TITLE_LENGTH, title_of
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.journal.ownership import SessionBusyError
-from kogniterm.sessions.records import Judged, TurnEnded
+from kogniterm.sessions.records import Judged, TurnClosed
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import Verdict
 from tests.support.conversation import command_turn, write
@@ -254,7 +254,7 @@ def test_the_list_says_that_a_turn_was_stopped_or_not_done(
     store: SessionStore, stop: str, expected: str
 ) -> None:
     journal = store.create(folder="/home/ana", model="scripted:a")
-    write(journal, [*command_turn(1)[:-1], TurnEnded(1, stop, 1, "")])
+    write(journal, [*command_turn(1)[:-1], TurnClosed(1, stop, 1, "")])
     journal.close()
     assert store.condition(journal.state.session_id) == expected
 

@@ -18,7 +18,7 @@ from kogniterm.sessions.records import (
     RecordBody,
     Requested,
     Rewound,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import (
     ActionRequest,
@@ -64,7 +64,7 @@ def command_turn(
         Intent(request.id, command, cwd, "e" * 64, output_path),
         Outcome(request.id, "finished", ToolMessage(output, tool_call_id=request.call_id), result),
         NodeRan(NodeUpdate("final_response", (AIMessage(answer),), usage=Usage(20, 3, 10, 1))),
-        TurnEnded(turn, "done", 0, answer),
+        TurnClosed(turn, "done", 0, answer),
     ]
 
 
@@ -104,7 +104,7 @@ def agent_turn(turn: int, *, answered: bool = True) -> list[RecordBody]:
         NodeRan(NodeUpdate("decide_action", (AIMessage("Seven."),), agent=key)),
         NodeRan(NodeUpdate("execute_tool", (ToolMessage("Seven.", tool_call_id=key),))),
         NodeRan(NodeUpdate("decide_action", (AIMessage("There are seven."),))),
-        TurnEnded(turn, "done", 0, "There are seven."),
+        TurnClosed(turn, "done", 0, "There are seven."),
     ]
 
 
@@ -164,5 +164,5 @@ def _refused_turn(turn: int) -> list[RecordBody]:
         Decided(request.id, Decision("reject", "rm -rf ~", "person", "not this")),
         Outcome(request.id, "refused", refusal),
         NodeRan(NodeUpdate("decide_action", (hint,))),
-        TurnEnded(turn, "refused", 3, ""),
+        TurnClosed(turn, "refused", 3, ""),
     ]

@@ -24,7 +24,7 @@ from kogniterm.runtime.context import compact
 from kogniterm.runtime.turn_end import cancel_open
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
+from kogniterm.sessions.records import InputReceived, NodeRan, TurnClosed
 from kogniterm.types import NodeUpdate, ToolSpec, Usage, UserInput
 from kogniterm.types.turn_values import RECIPE_NODE
 
@@ -75,7 +75,7 @@ class Thread:
         given = UserInput(text, source="run", foreign=((0, len(text)),))
         self.journal.record(InputReceived(turn, given, question))
         self.journal.record_update(NodeUpdate(RECIPE_NODE, tuple(said), answer=answer))
-        self.journal.record(TurnEnded(turn, "done", 0, answer), durable=True)
+        self.journal.record(TurnClosed(turn, "done", 0, answer), durable=True)
 
 
 def _gist(message: BaseMessage) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from kogniterm.approval.analysis.arguments import (
     NUMBER,
     TAINTED,
-    Argument,
+    CallWord,
     Rules,
     ShellValues,
     rules_for,
@@ -175,7 +175,7 @@ class Analyser:
         elif isinstance(node, Group):
             before, fed = scope.fed, self._redirects(node.redirects, scope, "")
             if fed is not None:
-                self._call("read", (), scope).read_later([Argument(fed.strip())])
+                self._call("read", (), scope).read_later([CallWord(fed.strip())])
             self.node(node.body, scope.branch() if node.subshell else scope, piped=piped)
             scope.fed = before
         elif isinstance(node, Branch):
@@ -218,7 +218,7 @@ class Analyser:
 
     def _pipeline(self, node: Pipeline, scope: Scope) -> None:
         upstream: tuple[str, ...] = ()
-        items: Argument | None = None
+        items: CallWord | None = None
         inner = scope
         for index, part in enumerate(node.parts):
             inner = scope.branch()
@@ -306,9 +306,9 @@ class Analyser:
 
     # --- simple commands ------------------------------------------------------------------------
 
-    def _words(self, words: tuple[Word, ...], scope: Scope) -> list[Argument]:
+    def _words(self, words: tuple[Word, ...], scope: Scope) -> list[CallWord]:
         """Expand `words`, judging the substitutions in them."""
-        arguments: list[Argument] = []
+        arguments: list[CallWord] = []
         for word in words:
             self._inside(word, scope)
             arguments.extend(expand(word, scope))
@@ -328,7 +328,7 @@ class Analyser:
                 self._subscripts(part.computes, scope)
                 if part.given:
                     call = self._call("expansion", (), scope)
-                    call.read_later([Argument(scope.roots.tilde(part.given))])
+                    call.read_later([CallWord(scope.roots.tilde(part.given))])
                 if part.digits:
                     call = self._call("calculation", (), scope)
                     for nested in part.inner:
@@ -357,7 +357,7 @@ class Analyser:
             return
         if name in DECLARING:
             self._assignments(node, scope, tuple(arguments))
-            arguments.extend(Argument(assignment.name) for assignment in node.assignments)
+            arguments.extend(CallWord(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
         written = (r.target for r in node.redirects if r.op in {">", ">|", "&>"} and r.target)
@@ -369,7 +369,7 @@ class Analyser:
         scope.fed = fed
 
     def _assignments(
-        self, node: Simple, scope: Scope, declaring: tuple[Argument, ...] = ()
+        self, node: Simple, scope: Scope, declaring: tuple[CallWord, ...] = ()
     ) -> None:
         call = self._call(declaring[0].value if declaring else "", declaring[1:], scope)
         for assignment in node.assignments:
@@ -434,7 +434,7 @@ class Analyser:
                 self._redirect(redirect.op, target, scope, name)
         return stdin
 
-    def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
+    def _redirect(self, op: str, target: CallWord, scope: Scope, name: str) -> None:
         call = self._call(name or "redirection", (), scope)
         path = call.resolve(target).path
         if is_network_device(path):
@@ -449,10 +449,10 @@ class Analyser:
                 call.ask("Writes to a file known only at run time.")
             call.writes(target, "write" if op in {">>", "&>>"} else "overwrite")
 
-    def _call(self, name: str, args: tuple[Argument, ...], scope: Scope) -> Call:
+    def _call(self, name: str, args: tuple[CallWord, ...], scope: Scope) -> Call:
         return Call(name, args, scope, self._findings, self._inner, self.text)
 
-    def _inner(self, args: tuple[Argument, ...], scope: Scope, piped: bool) -> None:
+    def _inner(self, args: tuple[CallWord, ...], scope: Scope, piped: bool) -> None:
         """Judge a call started by another program."""
         if not args:
             return
@@ -468,13 +468,13 @@ class Analyser:
         self._active.pop()
 
     def _run(
-        self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
+        self, args: tuple[CallWord, ...], scope: Scope, *, piped: bool, stdin: str | None
     ) -> None:
         with self._findings.running(tuple(arg.value for arg in args), scope):
             self._program(args, scope, piped=piped, stdin=stdin)
 
     def _program(
-        self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
+        self, args: tuple[CallWord, ...], scope: Scope, *, piped: bool, stdin: str | None
     ) -> None:
         findings, program = self._findings, args[0]
         if not program.known or program.split:
@@ -565,7 +565,7 @@ def _judged(
     """Return what `classify` and `values_after` do: a turn asks several times about its command."""
     findings = CommandFindings()
     roots = Roots.of(cwd, workspace)
-    known = {name: Argument(text, number=HOLE in text) for name, text in values.literal}
+    known = {name: CallWord(text, number=HOLE in text) for name, text in values.literal}
     scope = Scope(roots, cwd or roots.workspace, known, evaluating=set(values.evaluating))
     scope.start = scope.cwd
     hidden = hidden_characters(command)

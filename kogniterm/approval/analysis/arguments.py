@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"-?[0-9]+\Z")
 
 
-class Argument(NamedTuple):
-    """One word after expansion.
+class CallWord(NamedTuple):
+    """A word of a program's call after expansion.
 
     `glob`: it has unquoted glob characters; `split`: it may become none or several words;
     `tainted`: its holes are filled with data the command reads, so they may be anything;
@@ -64,8 +64,8 @@ class Argument(NamedTuple):
         return self.tainted and (self.value[:1] == HOLE or (self.split and HOLE in self.value))
 
 
-TAINTED = Argument(HOLE, split=True, tainted=True)
-NUMBER = Argument(HOLE, number=True)
+TAINTED = CallWord(HOLE, split=True, tainted=True)
+NUMBER = CallWord(HOLE, number=True)
 
 
 class ShellValues(NamedTuple):
@@ -132,15 +132,15 @@ class CommandOption(NamedTuple):
     """One option as given: its name without dashes, and its value if it has one."""
 
     name: str
-    value: Argument | None = None
+    value: CallWord | None = None
 
 
 class Parsed(NamedTuple):
     """The options and operands of a call; `unclear` holds what may be either."""
 
     options: tuple[CommandOption, ...]
-    operands: tuple[Argument, ...]
-    unclear: tuple[Argument, ...]
+    operands: tuple[CallWord, ...]
+    unclear: tuple[CallWord, ...]
     rules: Rules
 
     @property
@@ -160,28 +160,28 @@ class Parsed(NamedTuple):
         """Return whether an option with this action was given."""
         return any(self.rules.options.get(option.name) == action for option in self.options)
 
-    def given(self, action: str) -> tuple[Argument, ...]:
+    def given(self, action: str) -> tuple[CallWord, ...]:
         """Return the values of the options with this action."""
         acting = (
             o for o in self.options if self.rules.options.get(o.name, "").rstrip("=") == action
         )
         return tuple(option.value for option in acting if option.value is not None)
 
-    def values(self, *names: str) -> tuple[Argument, ...]:
+    def values(self, *names: str) -> tuple[CallWord, ...]:
         """Return the values given to any of `names`."""
         return tuple(o.value for o in self.options if o.name in names and o.value is not None)
 
 
 def parse_options(
-    args: Iterable[Argument], rules: Rules, *, operands_end: bool = False, single: bool = False
+    args: Iterable[CallWord], rules: Rules, *, operands_end: bool = False, single: bool = False
 ) -> Parsed:
     """Split `args`; with `operands_end` the first operand ends the options (wrappers).
 
     `single` means long options have one dash and do not cluster (find, java, terraform).
     """
     options: list[CommandOption] = []
-    operands: list[Argument] = []
-    unclear: list[Argument] = []
+    operands: list[CallWord] = []
+    unclear: list[CallWord] = []
     rest = list(args)
     while rest:
         arg = rest.pop(0)
@@ -206,7 +206,7 @@ def parse_options(
     return Parsed(tuple(options), tuple(operands), tuple(unclear), rules)
 
 
-def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[CommandOption]:
+def _long(arg: CallWord, rules: Rules, rest: list[CallWord]) -> Iterable[CommandOption]:
     given, equals, value = arg.value.lstrip("-").partition("=")
     name = given if given in rules.options else _completed(given, rules)
     if equals:
@@ -216,7 +216,7 @@ def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Command
     return [CommandOption(name)]
 
 
-def _value_follows(rest: list[Argument]) -> bool:
+def _value_follows(rest: list[CallWord]) -> bool:
     """Return whether the next word can be a value; what looks like an option is an option."""
     if not rest:
         return False
@@ -232,7 +232,7 @@ def _completed(given: str, rules: Rules) -> str:
     return next((one for one in candidates if rules.options[one] not in {"value", "plain"}), given)
 
 
-def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[CommandOption]:
+def _short(arg: CallWord, rules: Rules, rest: list[CallWord]) -> Iterable[CommandOption]:
     text = arg.value[1:]
     for index, letter in enumerate(text):
         if letter == HOLE and not arg.number:
@@ -251,8 +251,8 @@ def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Comman
         return
 
 
-def _tail(arg: Argument, value: str) -> Argument:
-    return Argument(value, arg.glob, arg.split, arg.tainted, arg.names)
+def _tail(arg: CallWord, value: str) -> CallWord:
+    return CallWord(value, arg.glob, arg.split, arg.tainted, arg.names)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from kogniterm.approval.analysis.arguments import NO_RULES, Argument, parse_options, rules_for
+from kogniterm.approval.analysis.arguments import NO_RULES, CallWord, parse_options, rules_for
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.parser import tree
 from kogniterm.approval.parser.parse import parse
@@ -253,7 +253,7 @@ def _call(texts: list[str], bodies: list[Word], shell: _Shell) -> list[_Program]
         if text.rpartition("/")[2] in _SHELLS and (not index or given or bodies):
             return _shell_call(texts[index:], bodies, shell)
     if name in _PASSES:
-        arguments = map(Argument, texts[1:])
+        arguments = map(CallWord, texts[1:])
         parsed = parse_options(arguments, rules_for(name) or NO_RULES, operands_end=True)
         rest = [one.value for one in parsed.operands[_PASSES[name] :]]
         rest = [*dropwhile(lambda one: "=" in one, rest)]

@@ -1,6 +1,6 @@
 """The state of the shell while a command is read, and the expansion of words.
 
-An expanded word is an `Argument`: text in which every part known only at run time is a `HOLE`.
+An expanded word is an `CallWord`: text in which every part known only at run time is a `HOLE`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, CallWord
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
@@ -48,9 +48,9 @@ class Scope:
 
     roots: Roots
     cwd: str | None
-    variables: dict[str, Argument] = field(default_factory=dict)
+    variables: dict[str, CallWord] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
-    items: Argument | None = None
+    items: CallWord | None = None
     """The input of xargs from the pipe, where that is known to be a path."""
     upstream: tuple[str, ...] = ()
     """Programs earlier in the pipe."""
@@ -75,7 +75,7 @@ class Scope:
             arrays=set(self.arrays),
         )
 
-    def with_arguments(self, value: Argument) -> Scope:
+    def with_arguments(self, value: CallWord) -> Scope:
         """Return a copy in which every positional parameter is `value`."""
         inner = self.branch()
         inner.variables.update(dict.fromkeys("@*123456789", value))
@@ -85,9 +85,9 @@ class Scope:
         for name in "@*123456789":
             self.variables.pop(name, None)
 
-    def set_arguments(self, values: Sequence[Argument]) -> None:
+    def set_arguments(self, values: Sequence[CallWord]) -> None:
         """Make `values` the positional parameters."""
-        self.variables |= {str(number): Argument("") for number in range(1, 10)}
+        self.variables |= {str(number): CallWord("") for number in range(1, 10)}
         self.variables |= {str(number): value for number, value in enumerate(values[:9], 1)}
         for name, between in (("@", _CUT), ("*", " ")):
             self.variables[name] = _joined(between.join(one.value for one in values), values)
@@ -119,9 +119,9 @@ class Scope:
             self.arrays |= other.arrays
 
 
-def _joined(text: str, values: Sequence[Argument]) -> Argument:
+def _joined(text: str, values: Sequence[CallWord]) -> CallWord:
     """Return `text`, which was put together from `values`, with all that is known of them."""
-    return Argument(
+    return CallWord(
         text,
         any(value.glob for value in values),
         any(value.split for value in values),
@@ -157,11 +157,11 @@ _BRACE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?\Z")
 
 
-def expand(word: Word, scope: Scope) -> list[Argument]:
+def expand(word: Word, scope: Scope) -> list[CallWord]:
     """Return the arguments `word` becomes, as far as the text tells."""
     if len(word.parts) == 1 and PLAIN.match(word.raw) and "~" not in word.raw:
-        return [Argument(word.raw)]
-    arguments: list[Argument] = []
+        return [CallWord(word.raw)]
+    arguments: list[CallWord] = []
     for parts in _braces(word.parts):
         if not parts:
             continue
@@ -173,13 +173,13 @@ def expand(word: Word, scope: Scope) -> list[Argument]:
     return arguments
 
 
-def expand_single(word: Word, scope: Scope) -> Argument:
+def expand_single(word: Word, scope: Scope) -> CallWord:
     """Expand `word` without splitting and braces, as in assignments and redirect targets."""
     whole = _assemble(word.parts, scope)
     return whole._replace(value=whole.value.replace(_CUT, " "), split=False)
 
 
-def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
+def _assemble(parts: tuple[Part, ...], scope: Scope) -> CallWord:
     value: list[str] = []
     glob = split = tainted = False
     number = True
@@ -206,7 +206,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
         names.extend(piece.names)
         inner.extend(piece.inner)
     text = "".join(value)
-    return Argument(text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text)
+    return CallWord(text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text)
 
 
 def printed_text(part: Node, scope: Scope) -> str | None:
@@ -249,16 +249,16 @@ def _printed(node: Node, scope: Scope) -> str | None:
     return spoken if re.fullmatch(r"[\w./:,@+=-]+", spoken, re.ASCII) else None
 
 
-def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
+def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> CallWord:
     if isinstance(part, Substitution):
         if part.kind != "command":
-            return Argument("/dev/fd/63", inner=(part,))
+            return CallWord("/dev/fd/63", inner=(part,))
         plainly = _printed(part.node, scope)
         if plainly is not None:
-            return Argument(plainly, split=True, inner=(part,))
+            return CallWord(plainly, split=True, inner=(part,))
         number = prints_number(part.node, scope)
         tainted = not (number or prints_plainly(part.node))
-        return Argument(HOLE, split=True, tainted=tainted, inner=(part,), number=number)
+        return CallWord(HOLE, split=True, tainted=tainted, inner=(part,), number=number)
     if isinstance(part, Unknown):
         if part.digits:
             return NUMBER
@@ -266,11 +266,11 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
         tainted = not part.whole or any(value.tainted for value in values) or bool(part.inner)
         unset = tuple(name for name in part.names if name not in scope.variables)
         number = part.whole and all(value.counts for value in values)
-        return Argument(HOLE, False, True, tainted, unset, part.inner, number)
+        return CallWord(HOLE, False, True, tainted, unset, part.inner, number)
     return variable(part.name, scope)
 
 
-def variable(name: str, scope: Scope) -> Argument:
+def variable(name: str, scope: Scope) -> CallWord:
     """Return the value of `$name`, as far as it is known; what is not known is data."""
     if name in _NUMERIC:
         return NUMBER
@@ -278,21 +278,21 @@ def variable(name: str, scope: Scope) -> Argument:
     if known is not None and not _CHANGING.match(name) and name not in scope.evaluating:
         return known
     if name == "PWD":
-        return Argument(scope.cwd if scope.cwd is not None else "/" + HOLE)
+        return CallWord(scope.cwd if scope.cwd is not None else "/" + HOLE)
     if name in _KNOWN_VARIABLES:
-        return Argument(scope.roots.tilde(_KNOWN_VARIABLES[name]))
+        return CallWord(scope.roots.tilde(_KNOWN_VARIABLES[name]))
     if name == "IFS":
-        return Argument(" \t\n")
+        return CallWord(" \t\n")
     if _POSITIONAL.match(name):
         return TAINTED
-    return Argument(HOLE, split=True, tainted=True, names=(name,))
+    return CallWord(HOLE, split=True, tainted=True, names=(name,))
 
 
 _CALCULATION = re.compile(r"[\w\s+\-*/%<>=!&|^~?:(),#]*\Z", re.ASCII)
 _ALONE = re.compile(rf"(?<!\w){HOLE}+(?!\w)", re.ASCII)
 
 
-def only_numbers(values: Iterable[Argument], scope: Scope) -> bool:
+def only_numbers(values: Iterable[CallWord], scope: Scope) -> bool:
     """Return whether the shell may evaluate `values`: they hold numbers, or names of such."""
     waiting, seen = list(values), set[str]()
     while waiting:
@@ -440,7 +440,7 @@ def spoken_of(node: Node) -> list[str]:
     return [word.raw.strip("'\"") for word in (*node.words[1:], *given) if word is not None]
 
 
-def matched_name(pattern: Argument) -> Argument:
+def matched_name(pattern: CallWord) -> CallWord:
     """Return a name that a pattern has matched: it stands for a file even where it is quoted.
 
     A name with a known end is seldom an option.
@@ -451,10 +451,10 @@ def matched_name(pattern: Argument) -> Argument:
     return pattern._replace(value=value, glob=False, tainted=True)
 
 
-def any_of(values: Sequence[Argument]) -> Argument:
+def any_of(values: Sequence[CallWord]) -> CallWord:
     """Return one argument that stands for any of `values`."""
     if not values:
-        return Argument(HOLE, split=True)
+        return CallWord(HOLE, split=True)
     first = values[0]
     if all(value == first for value in values):
         return first
@@ -466,10 +466,10 @@ def any_of(values: Sequence[Argument]) -> Argument:
     return joined._replace(glob=False, tainted=tainted, number=False)
 
 
-def assigned_value(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
+def assigned_value(assignment: Assignment, values: list[CallWord], scope: Scope) -> CallWord:
     """Return the value of a variable after `name=value`, `name+=value` or `name=(…)`."""
     if not values and not assignment.array and not assignment.adds:
-        return Argument("")
+        return CallWord("")
     value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
     if not assignment.adds:
         return value
@@ -481,7 +481,7 @@ def assigned_value(assignment: Assignment, values: list[Argument], scope: Scope)
     return value._replace(value=kept + value.value, tainted=True, number=False)
 
 
-def element(value: Argument) -> Argument:
+def element(value: CallWord) -> CallWord:
     """Return an element of an array literal without its subscript."""
     bare = re.sub(r"^\[[^\]]*\]\+?=", "", value.value)
     return value if bare == value.value else value._replace(value=bare, glob=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from kogniterm.approval.analysis.arguments import NO_RULES, Argument, Parsed, Rules, parse_options
+from kogniterm.approval.analysis.arguments import NO_RULES, CallWord, Parsed, Rules, parse_options
 from kogniterm.approval.analysis.expansion import Scope, spoken_of
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -282,10 +282,10 @@ class Call:
     """A program with its arguments, its scope, and the functions that judge what it starts."""
 
     name: str
-    args: tuple[Argument, ...]
+    args: tuple[CallWord, ...]
     scope: Scope
     findings: CommandFindings
-    run: Callable[[tuple[Argument, ...], Scope, bool], None]
+    run: Callable[[tuple[CallWord, ...], Scope, bool], None]
     """Judges an inner call: argv, scope, and whether its input is a pipe."""
     shell: Callable[[str, Scope], None]
     """Judges shell text."""
@@ -302,7 +302,7 @@ class Call:
         return [_shown(arg.value) for arg in self.args]
 
     @property
-    def bare(self) -> list[Argument]:
+    def bare(self) -> list[CallWord]:
         return [arg for arg in self.args if not arg.value.startswith("-")]
 
     def parse(self, *, operands_end: bool = False, single: bool = False) -> Parsed:
@@ -328,7 +328,7 @@ class Call:
         self.findings.effect("network", _shown(target or self.name))
         self.ask(USES_NETWORK)
 
-    def inner(self, args: tuple[Argument, ...], *, piped: bool = False) -> None:
+    def inner(self, args: tuple[CallWord, ...], *, piped: bool = False) -> None:
         """Judge the call `args` that this program would start."""
         self.run(args, self.scope, piped)
 
@@ -342,7 +342,7 @@ class Call:
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def resolve(self, argument: Argument) -> ResolvedPath:
+    def resolve(self, argument: CallWord) -> ResolvedPath:
         """Return where `argument`, taken as a path, leads."""
         return self.scope.resolve(argument.value, glob=argument.glob)
 
@@ -354,7 +354,7 @@ class Call:
         """Record an effect on the file at `resolved`."""
         self.findings.effect(kind, self.shown(resolved), outside=not resolved.inside, source=source)
 
-    def reads(self, argument: Argument, *, content: bool = True) -> None:
+    def reads(self, argument: CallWord, *, content: bool = True) -> None:
         """Judge that it reads the file `argument`, or without `content` only lists it."""
         value = argument.value
         if value == "-" or not value:
@@ -373,7 +373,7 @@ class Call:
         else:
             self.effect("read", resolved)
 
-    def _secret_content(self, argument: Argument, resolved: ResolvedPath) -> ResolvedPath | None:
+    def _secret_content(self, argument: CallWord, resolved: ResolvedPath) -> ResolvedPath | None:
         """Return the secret that reading an argument known only at run time may reach."""
         if any(is_secret_file_variable(name) for name in argument.names):
             return resolved
@@ -389,13 +389,13 @@ class Call:
         keeps = folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.scope.roots)
         return resolved if keeps else None
 
-    def read_later(self, arguments: Iterable[Argument]) -> None:
+    def read_later(self, arguments: Iterable[CallWord]) -> None:
         """Ask about secret paths among `arguments`, which are kept, in a variable for instance."""
         for resolved in map(self.resolve, arguments):
             if is_secret(resolved.path, glob=resolved.glob):
                 self.secret(resolved)
 
-    def mentions(self, args: Iterable[Argument] | None = None) -> None:
+    def mentions(self, args: Iterable[CallWord] | None = None) -> None:
         """Ask about the secret files named in its arguments, also as `@file` or `name=file`."""
         for arg in self.args if args is None else args:
             for piece in re.split(r"[=@:,;]", arg.value):
@@ -408,7 +408,7 @@ class Call:
         self.ask("Reads {path}, which may contain secrets.", path=self.shown(resolved))
 
     def writes(
-        self, argument: Argument, kind: EffectKind = "overwrite", *, source: Argument | None = None
+        self, argument: CallWord, kind: EffectKind = "overwrite", *, source: CallWord | None = None
     ) -> None:
         """Judge that it writes `argument`; `source` is copied there."""
         resolved = self.resolve(argument)
@@ -429,7 +429,7 @@ class Call:
             label, template = meaning
             self.findings.note(label, template, path=self.shown(resolved))
 
-    def deletes(self, argument: Argument, *, recursive: bool = False, forced: bool = False) -> None:
+    def deletes(self, argument: CallWord, *, recursive: bool = False, forced: bool = False) -> None:
         """Judge that it deletes `argument`."""
         resolved = self.resolve(argument)
         self.effect("delete", resolved)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from kogniterm.approval.analysis.arguments import (
-    Argument,
+    CallWord,
     Rules,
     parse_options,
     rule_table,
@@ -673,7 +673,7 @@ def form_of(argv: tuple[str, ...]) -> LeaseForm | None:
         return None
     key = ":".join(words[:depth])
     rules = rule_table("lease_forms")[key]
-    parsed = parse_options([Argument(word) for word in words[depth:]], rules)
+    parsed = parse_options([CallWord(word) for word in words[depth:]], rules)
     if not parsed.names <= set(rules.options):
         return None
     lacking = any(rules.takes_value(o.name) != (o.value is not None) for o in parsed.options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kogniterm.approval.analysis.arguments import Argument, parse_options, rule_table
+from kogniterm.approval.analysis.arguments import CallWord, parse_options, rule_table
 from kogniterm.approval.policy.rules import program_name
 
 _DEPTH = 4
@@ -45,7 +45,7 @@ def run_form(argv: tuple[str, ...]) -> RunForm | None:
     if not depth or any(":" in word or not word for word in words[:depth]):
         return None
     rules = table[":".join(words[:depth])]
-    rest = [Argument(word) for word in words[depth:]]
+    rest = [CallWord(word) for word in words[depth:]]
     parsed = parse_options(rest, rules, single=rules.detail == "single")
     for option in parsed.options:
         action, value = rules.options.get(option.name), option.value

@@ -10,7 +10,7 @@ from kogniterm.approval.analysis.arguments import (
     ANY_OTHER,
     READING,
     TAINTED,
-    Argument,
+    CallWord,
     CommandOption,
     Parsed,
 )
@@ -214,14 +214,14 @@ def pattern(call: Call) -> None:
     globs = [value.value for value in parsed.values("include", "g", "glob", "G", "iglob")]
     for glob in globs:
         if not glob.startswith("!") and secret_sought(glob):
-            call.secret(call.resolve(Argument(glob, glob=True)))
+            call.secret(call.resolve(CallWord(glob, glob=True)))
     narrowed = any(glob.strip("*?./[]") and not glob.startswith("!") for glob in globs)
     if not narrowed and not parsed.has("t", "type"):
-        for operand in files or (Argument("."),):
+        for operand in files or (CallWord("."),):
             reads_below(call, operand)
 
 
-def reads_below(call: Call, operand: Argument) -> None:
+def reads_below(call: Call, operand: CallWord) -> None:
     """Record that all files below `operand` are read: home folders and / hold secrets."""
     resolved = call.resolve(operand)
     roots = call.scope.roots
@@ -282,14 +282,14 @@ def set_by_data(call: Call, name: str) -> None:
     gives(call, name, TAINTED)
 
 
-def gives(call: Call, name: str, value: Argument) -> None:
+def gives(call: Call, name: str, value: CallWord) -> None:
     """Give the variable `name` a value, which the shell evaluates for some."""
     if evaluates(name, call.scope) and not only_numbers([value], call.scope):
         call.ask("Setting {name} may run commands in its value.", name=name)
     call.scope.variables[name] = value
 
 
-def shows_variables(call: Call, text: Argument) -> None:
+def shows_variables(call: Call, text: CallWord) -> None:
     """Ask about the variables in `text`, which is printed, that usually hold secrets."""
     for name in text.names:
         if is_secret_variable(name):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.arguments import NUMBER, TAINTED, CallWord
 from kogniterm.approval.analysis.expansion import (
     evaluates,
     only_numbers,
@@ -57,7 +57,7 @@ _HOLDS_COMMAND = re.compile(
 )
 
 
-def assigns(call: Call, name: str, value: Argument) -> None:
+def assigns(call: Call, name: str, value: CallWord) -> None:
     """Judge that the variable `name` gets `value`."""
     if _HOLDS_COMMAND.fullmatch(name):
         call.starts(value.value.lstrip("| "))
@@ -82,7 +82,7 @@ DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
 def judge_declaration(
-    call: Call, assignment: Assignment, value: Argument, *, in_function: bool
+    call: Call, assignment: Assignment, value: CallWord, *, in_function: bool
 ) -> bool:
     """Judge an assignment of a declaration, and return whether it is surely made.
 
@@ -143,7 +143,7 @@ def read_variable(call: Call) -> None:
     for operand in (*named, *parsed.values("a")):
         set_by_data(call, operand.value)
         if call.stdin is not None:
-            call.read_later([Argument(call.stdin.strip())])
+            call.read_later([CallWord(call.stdin.strip())])
 
 
 def cd(call: Call) -> None:

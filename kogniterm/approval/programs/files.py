@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.arguments import Argument, Parsed
+from kogniterm.approval.analysis.arguments import CallWord, Parsed
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     is_broad,
@@ -74,7 +74,7 @@ def tee(call: Call) -> None:
         call.writes(operand, "write" if parsed.has("a", "append") else "overwrite")
 
 
-def _split_target(parsed: Parsed) -> tuple[tuple[Argument, ...], Argument | None]:
+def _split_target(parsed: Parsed) -> tuple[tuple[CallWord, ...], CallWord | None]:
     folders = parsed.values("t", "target-directory")
     if folders:
         return parsed.operands, folders[-1]
@@ -107,16 +107,16 @@ def _ask_disguised(call: Call, parsed: Parsed) -> None:
         ask_unclear(call)
 
 
-def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Argument) -> None:
+def _into(call: Call, parsed: Parsed, sources: tuple[CallWord, ...], target: CallWord) -> None:
     """Judge writing `sources` to `target`, which may be a folder."""
     named = parsed.has("T", "no-target-directory") or not sources
     for one in (None,) if named else sources:
         call.writes(target, source=one)
     if parsed.values("backup", "suffix", "S") or parsed.has("b", "backup"):
-        call.writes(Argument(f"{target.value}{HOLE}"))
+        call.writes(CallWord(f"{target.value}{HOLE}"))
     for source in sources:
         name = source.value.rstrip("/").rpartition("/")[2]
-        landed = call.resolve(Argument(target.value.rstrip("/") + "/" + name))
+        landed = call.resolve(CallWord(target.value.rstrip("/") + "/" + name))
         if name and is_steering(landed.path) and not is_steering(call.resolve(target).path):
             call.danger("Changes {path}, which controls other programs.", path=call.shown(landed))
 
@@ -151,7 +151,7 @@ def link(call: Call) -> None:
             call.writes(target, source=one)
     elif len(parsed.operands) == 1:
         name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
-        call.writes(Argument(name or HOLE))
+        call.writes(CallWord(name or HOLE))
     for source in sources or parsed.operands:
         resolved = call.resolve(source)
         if is_secret(resolved.path, glob=resolved.glob):
@@ -169,18 +169,18 @@ def mktemp(call: Call) -> None:
     """Judge mktemp, which creates a file in the folder for temporary files."""
     parsed = call.parse()
     folders = parsed.values("p", "tmpdir")
-    templates = parsed.operands or ((Argument("tmp.XX"),) if folders else ())
+    templates = parsed.operands or ((CallWord("tmp.XX"),) if folders else ())
     if not templates:
         call.findings.effect("create", "/tmp/tmp.…", outside=True)
     for template in templates:
         name = re.sub(r"XX+", HOLE, template.value)
-        call.writes(Argument(f"{folders[-1].value}/{name}" if folders else name), "write")
+        call.writes(CallWord(f"{folders[-1].value}/{name}" if folders else name), "write")
     call.notes("{program} creates a temporary file.")
 
 
 def mknod(call: Call) -> None:
     """Judge mknod: it makes a pipe or a device."""
-    name, *kind = call.parse().operands or (Argument(""),)
+    name, *kind = call.parse().operands or (CallWord(""),)
     if kind and kind[0].value == "p":
         call.writes(name, "write")
     else:
@@ -194,10 +194,10 @@ def split(call: Call) -> None:
     for operand in parsed.operands[:1]:
         call.reads(operand)
     given = parsed.operands[1:2] if call.name == "split" else parsed.values("f", "prefix")
-    call.writes(Argument((given[-1].value if given else "x") + HOLE))
+    call.writes(CallWord((given[-1].value if given else "x") + HOLE))
 
 
-def _changes_rights(call: Call, operands: tuple[Argument, ...], *, recursive: bool) -> None:
+def _changes_rights(call: Call, operands: tuple[CallWord, ...], *, recursive: bool) -> None:
     for operand in operands:
         resolved = call.resolve(operand)
         call.effect("write", resolved)
@@ -242,9 +242,9 @@ def dd(call: Call) -> None:
     for arg in call.args:
         key, _, value = arg.value.partition("=")
         if key == "if":
-            call.reads(Argument(value, arg.glob))
+            call.reads(CallWord(value, arg.glob))
         elif key == "of":
-            call.writes(Argument(value, arg.glob))
+            call.writes(CallWord(value, arg.glob))
             call.ask("{program} writes raw data.")
         elif not _DD_HARMLESS.fullmatch(key):
             call.ask("Unknown argument of {program}: {argument}.", argument=arg.value)
@@ -265,7 +265,7 @@ def uniq(call: Call) -> None:
         call.ask("{program} overwrites its second file argument.")
 
 
-def _without_xxd_options(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
+def _without_xxd_options(args: tuple[CallWord, ...]) -> tuple[CallWord, ...]:
     """Return `args` without harmless options: they do not cluster, and end with an operand."""
     left, rest = [], list(args)
     while rest and re.match(r"-.", rest[0].value):
@@ -299,10 +299,10 @@ def ruff(call: Call) -> None:
     shows = {"--check", "--diff"} & set(words)
     if (verb == "format" and not shows) or any(w.startswith(writing) for w in (verb, *words)):
         operands = [arg for arg in call.args[1:] if not arg.value.startswith("-")]
-        for operand in operands or [Argument(".")]:
+        for operand in operands or [CallWord(".")]:
             call.writes(operand)
     elif verb in {"check", "format"} and not {"-n", "--no-cache"} & set(words):
-        call.writes(Argument(".ruff_cache"), "write")
+        call.writes(CallWord(".ruff_cache"), "write")
 
 
 # --- archives and copies of trees ---------------------------------------------------------------
@@ -345,22 +345,22 @@ def tar(call: Call) -> None:
             )
 
 
-def _unpacks(call: Call, folders: tuple[Argument, ...], members: tuple[Argument, ...]) -> None:
+def _unpacks(call: Call, folders: tuple[CallWord, ...], members: tuple[CallWord, ...]) -> None:
     call.ask("{program} unpacks files and may overwrite existing ones.")
-    for folder in folders[-1:] or (Argument("."),):
-        for member in members or (Argument(HOLE),):
-            call.writes(Argument(f"{folder.value}/{member.value}", member.glob))
+    for folder in folders[-1:] or (CallWord("."),):
+        for member in members or (CallWord(HOLE),):
+            call.writes(CallWord(f"{folder.value}/{member.value}", member.glob))
 
 
-def _tar_dashed(call: Call) -> tuple[Argument, ...]:
+def _tar_dashed(call: Call) -> tuple[CallWord, ...]:
     """Return the arguments with dashes for the letters of the old form."""
     args = call.args
     if not args or not re.fullmatch(r"[A-Za-z]+", args[0].value):
         return args
     rest = list(args[1:])
-    dashed: list[Argument] = []
+    dashed: list[CallWord] = []
     for letter in args[0].value:
-        dashed.append(Argument("-" + letter))
+        dashed.append(CallWord("-" + letter))
         if call.rules.takes_value(letter) and rest:
             value = rest.pop(0)
             dashed[-1] = value._replace(value=f"-{letter}{value.value}")
@@ -372,7 +372,7 @@ def _tar_packs(call: Call, parsed: Parsed) -> None:
     if parsed.has("T", "files-from"):
         call.ask("{program} packs files listed in another file.")
     folders = parsed.values("C", "directory")
-    for folder in folders or (Argument("."),):
+    for folder in folders or (CallWord("."),):
         scope = call.scope.branch()
         scope.cwd = call.resolve(folder).path if folders else scope.cwd
         inner = replace(call, scope=scope)
@@ -415,7 +415,7 @@ _ZIP_VALUED = frozenset({"-n", "-t", "-Z", "-P", "--suffixes", "--password"})
 
 def zip_(call: Call) -> None:
     """Judge zip: the first operand is written, the rest read; -TT runs a program, -m deletes."""
-    operands: list[Argument] = []
+    operands: list[CallWord] = []
     words = list(call.args)
     patterns = False
     while words:
@@ -461,7 +461,7 @@ def rsync(call: Call) -> None:
     """Judge rsync: always asked; remote hosts, --delete and -e are judged too."""
     parsed = call.parse()
     call.ask("{program} copies files and may overwrite or delete existing ones.")
-    *sources, target = parsed.operands or (Argument("."),)
+    *sources, target = parsed.operands or (CallWord("."),)
     for operand in parsed.operands:
         if re.match(r"[^/]+:|rsync://", operand.value):
             call.network(operand.value)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise, starmap
 
-from kogniterm.approval.analysis.arguments import Argument, Parsed, rules_for
+from kogniterm.approval.analysis.arguments import CallWord, Parsed, rules_for
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear
@@ -159,7 +159,7 @@ def git(call: Call) -> None:
                 value = value if attached or not args else args.pop(0).value
             # Where `-C` follows, a relative path still counts from where git then stands.
             steers = name in {"--git-dir", "--work-tree"}
-            folders.append(call.resolve(Argument(value)).path if steers else None)
+            folders.append(call.resolve(CallWord(value)).path if steers else None)
             call.ask("Option {option} of {program} can make it run other programs.", option=word)
     if not args:
         return
@@ -182,7 +182,7 @@ _SIGNATURE = re.compile(r"%G|%\(signature")
 
 
 def _verb(call: Call, verb: str) -> None:
-    for arg, follows in pairwise((*call.args, Argument(""))):
+    for arg, follows in pairwise((*call.args, CallWord(""))):
         if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
             call.ask("A format with %G makes {program} run another program.")
     parsed = call.parse()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kogniterm.approval.analysis.arguments import Argument
+from kogniterm.approval.analysis.arguments import CallWord
 from kogniterm.approval.analysis.paths_and_variables import HOLE, is_secret_variable, is_temporary
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.analysis.shared_findings import EXPOSES_PROGRAM, EXPOSES_SHELL
@@ -22,7 +22,7 @@ def curl(call: Call) -> None:
         for address in url:
             known = not parsed.has("J", "remote-header-name")
             name = _remote_name(address.value) if known else HOLE
-            call.writes(Argument("".join([*folder, name or HOLE])))
+            call.writes(CallWord("".join([*folder, name or HOLE])))
     call.network(url[0].value if url else "")
     call.mentions()
     sends = parsed.values(
@@ -33,7 +33,7 @@ def curl(call: Call) -> None:
             call.findings.effect("secret", "$" + arg.names[0])
     if any(re.match(r"file:", arg.value) for arg in url):
         for arg in url:
-            call.reads(Argument(re.sub(r"^file:/*", "/", arg.value)))
+            call.reads(CallWord(re.sub(r"^file:/*", "/", arg.value)))
     uploads = [value.value.partition("@")[2] for value in sends]
     uploads += [value.value for value in parsed.values("T", "upload-file")]
     _sends(call, uploads)
@@ -54,11 +54,11 @@ def wget(call: Call) -> None:
         call.writes(value)
     call.network(parsed.operands[0].value if parsed.operands else "")
     if not parsed.has("O", "output-document", "spider"):
-        for folder in parsed.values("P", "directory-prefix")[-1:] or (Argument("."),):
+        for folder in parsed.values("P", "directory-prefix")[-1:] or (CallWord("."),):
             for address in parsed.operands:
                 recursive = parsed.has("r", "recursive", "m", "mirror", "p", "page-requisites")
                 name = HOLE if recursive else _remote_name(address.value) or "index.html"
-                call.writes(Argument(f"{folder.value}/{name}"))
+                call.writes(CallWord(f"{folder.value}/{name}"))
     call.mentions()
     _sends(call, [value.value for value in parsed.values("post-file", "body-file")])
 
@@ -68,8 +68,8 @@ def _sends(call: Call, paths: list[str]) -> None:
     for path in paths:
         if path in {"", "-"}:
             continue
-        resolved = call.resolve(Argument(call.scope.roots.tilde(path.split(";")[0])))
-        call.reads(Argument(resolved.path))
+        resolved = call.resolve(CallWord(call.scope.roots.tilde(path.split(";")[0])))
+        call.reads(CallWord(resolved.path))
         if resolved.known and not resolved.inside and not is_temporary(resolved.path):
             call.danger("Sends {path} over the network.", path=call.shown(resolved))
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.arguments import Argument, Parsed, parse_options, rule_table
+from kogniterm.approval.analysis.arguments import CallWord, Parsed, parse_options, rule_table
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names, within
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.scripts import SHELLS, shell_options
@@ -95,7 +95,7 @@ def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
         _script_file(call, parsed.operands[0] if parsed.operands else None)
 
 
-def _script_file(call: Call, script: Argument | None) -> None:
+def _script_file(call: Call, script: CallWord | None) -> None:
     if script is None or _INPUT.fullmatch(script.value) or HOLE in script.value:
         call.findings.runs_input()
     else:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.arguments import Argument
+from kogniterm.approval.analysis.arguments import CallWord
 from kogniterm.approval.analysis.expansion import printed_text, programs_in
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
@@ -34,7 +34,7 @@ _SED_BLANK = re.compile(r"[\s;}]+")
 def sed(call: Call) -> None:
     """Judge sed: the script may hold w, W, e and s///e; -i writes in place."""
     # -i is an option without a value here: a suffix is never the next word.
-    plain = Argument("--in-place")
+    plain = CallWord("--in-place")
     shape = re.compile(r"-[nErsuz]*i|--i[n-]*p?l?a?c?e?(?:=|\Z)")
     parsed = replace(
         call, args=tuple(plain if shape.match(arg.value) else arg for arg in call.args)
@@ -53,7 +53,7 @@ def sed(call: Call) -> None:
         if not _sed_script(call, script.value):
             call.ask("The {program} script may write files or run programs.")
             for path in re.findall(r"(?:^|[;\n\d$/!{])[gpIM]* *[wW] +([^\n;}]+)", script.value):
-                call.writes(Argument(path.strip()))
+                call.writes(CallWord(path.strip()))
             for command in re.findall(r"(?:^|[;\n\d$/!{]) *e *([^\n]+)", script.value):
                 call.starts(command)
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
@@ -87,7 +87,7 @@ def _sed_script(call: Call, script: str) -> bool:
             return True
         command = _SED_COMMAND.match(script, at)
         if command is not None and command["file"]:
-            call.reads(Argument(command["file"].strip()))
+            call.reads(CallWord(command["file"].strip()))
         substituted = _sed_substitute(script, at) if script[at] in "sy" else None
         end = command.end() if command is not None else substituted
         if end is None:
@@ -177,7 +177,7 @@ _AWK_PLAIN = re.compile(
 def awk(call: Call) -> None:
     """Judge awk: system(), pipes, redirects, getline and @load make a program unsafe."""
     args = list(call.args)
-    program: Argument | None = None
+    program: CallWord | None = None
     while args and args[0].value.startswith("-") and len(args[0].value) > 1:
         option = args.pop(0)
         word = option.value
@@ -192,7 +192,7 @@ def awk(call: Call) -> None:
             continue
         elif _AWK_FILE.match(word):
             call.ask("{program} runs a script from a file.")
-            program = Argument("")
+            program = CallWord("")
             if args and len(word) == 2:
                 args.pop(0)
         elif not _AWK_PLAIN.fullmatch(word):
@@ -208,7 +208,7 @@ def awk(call: Call) -> None:
         call.reads(operand)
 
 
-def _awk_is_harmless(program: Argument) -> bool:
+def _awk_is_harmless(program: CallWord) -> bool:
     if program.tainted or program.glob or program.value.startswith(HOLE):
         return False
     if len(program.value) > MAX_SCRIPT:
@@ -240,7 +240,7 @@ def _awk_condition(match: re.Match[str]) -> str:
 SHELLS = names("bash sh dash zsh ksh ash rbash fish csh tcsh")
 
 
-def judge_text(call: Call, text: Argument) -> None:
+def judge_text(call: Call, text: CallWord) -> None:
     """Judge a shell text given as an argument."""
     if HOLE in text.value:
         call.ask("{program} runs text known only at run time.")
@@ -249,7 +249,7 @@ def judge_text(call: Call, text: Argument) -> None:
     call.runs(text.value)
 
 
-def comes_from_network(call: Call, *texts: Argument) -> None:
+def comes_from_network(call: Call, *texts: CallWord) -> None:
     """Judge code that comes out of a substitution: known text, the network, or a decoder."""
     if any(text.inner for text in texts) and call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
@@ -261,7 +261,7 @@ def comes_from_network(call: Call, *texts: Argument) -> None:
             call.danger("{program} runs assembled or decoded text KogniTerm cannot inspect.")
 
 
-def runs_fetched(call: Call, script: Argument) -> None:
+def runs_fetched(call: Call, script: CallWord) -> None:
     """Judge a script that this same command may have got from the network."""
     shown = call.shown(call.resolve(script))
     name = shown.rpartition("/")[2]
@@ -276,7 +276,7 @@ def runs_fetched(call: Call, script: Argument) -> None:
         call.danger("{program} runs code that comes from the network.")
 
 
-def shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
+def shell_options(given: tuple[CallWord, ...]) -> tuple[str, list[CallWord]]:
     """Return the letters of a shell's own options, and the arguments that follow them."""
     args = list(given)
     letters = ""
@@ -308,13 +308,13 @@ def shell(call: Call) -> None:
         inner = call.scope.branch()
         inner.set_arguments(args[2:])
         call.read_later(args[1:])
-        inner.variables["0"] = args[1] if args[1:] else Argument(call.name)
+        inner.variables["0"] = args[1] if args[1:] else CallWord(call.name)
         judge_text(replace(call, scope=inner), args[0])
         return
     call.findings.effect("execute", args[0].value if args else call.name)
     if call.stdin is not None and not args:
         call.ask("{program} runs its input as commands.")
-        judge_text(call, Argument(call.stdin))
+        judge_text(call, CallWord(call.stdin))
         return
     if args and not args[0].value.startswith("/dev/"):
         call.ask("{program} runs the script {path}.", path=args[0].value)
@@ -400,7 +400,7 @@ def interpreter(call: Call) -> None:
         runs_pipe(call)
     call.mentions()
     for piece in re.findall(r"[~/.\w-]*/[\w.~/-]+|\.env\b", code):
-        call.read_later([Argument(call.scope.roots.tilde(piece))])
+        call.read_later([CallWord(call.scope.roots.tilde(piece))])
     if _NETWORK_CODE.search(code):
         call.findings.effect("network", call.name)
     if re.search(r"environ|process\.env|\bENV\b|getenv|%ENV", code):
@@ -411,7 +411,7 @@ def jq(call: Call) -> None:
     """Judge jq: a filter can show the environment and load files, or be in one."""
     pairs = {"--arg": False, "--argjson": False, "--slurpfile": True, "--rawfile": True}
     args = list(call.args)
-    rest: list[Argument] = []
+    rest: list[CallWord] = []
     while args:
         arg = args.pop(0)
         if arg.value not in pairs:
@@ -442,7 +442,7 @@ def yq(call: Call) -> None:
 
 
 def _filter_looks_further(call: Call, environment: str, files: str) -> None:
-    first = next(iter(call.bare), Argument(""))
+    first = next(iter(call.bare), CallWord(""))
     if first.tainted and HOLE in first.value:
         call.ask("An argument of {program} is known only at run time.")
     if any(re.search(environment, arg.value) for arg in call.args):

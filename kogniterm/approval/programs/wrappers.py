@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.arguments import TAINTED, Argument
+from kogniterm.approval.analysis.arguments import TAINTED, CallWord
 from kogniterm.approval.analysis.expansion import Scope, expand
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -171,13 +171,13 @@ def find(call: Call) -> None:
         if args.pop(0).value == "-D" and args:
             args.pop(0)
         roots += _roots(args)
-    roots = roots or [Argument(".")]
+    roots = roots or [CallWord(".")]
     for root in roots:
         # A further word only known when it runs may be -delete as well as a folder.
         if root.maybe_option or (root is not roots[0] and root.value.startswith(HOLE)):
             ask_unclear(call)
         resolved = call.resolve(root)
-        call.reads(Argument(resolved.path, glob=resolved.glob) if resolved.known else Argument("."))
+        call.reads(CallWord(resolved.path, glob=resolved.glob) if resolved.known else CallWord("."))
     wanted = _sought([arg.value for arg in args])
     while args:
         _find_term(call, args, roots, wanted)
@@ -190,16 +190,16 @@ def find(call: Call) -> None:
             call.ask("Searches for {path}, which may contain secrets.", path=name)
 
 
-def _roots(args: list[Argument]) -> list[Argument]:
+def _roots(args: list[CallWord]) -> list[CallWord]:
     """Take the folders in front of the first test."""
-    roots: list[Argument] = []
+    roots: list[CallWord] = []
     while args and not re.match(r"-[A-Za-z]|[(!,)]", args[0].value):
         roots.append(args.pop(0))
     return roots
 
 
 def _find_term(
-    call: Call, args: list[Argument], roots: list[Argument], wanted: tuple[str, ...]
+    call: Call, args: list[CallWord], roots: list[CallWord], wanted: tuple[str, ...]
 ) -> None:
     term = args.pop(0)
     word = term.value
@@ -222,7 +222,7 @@ def _find_term(
     elif word == "-delete":
         for root in roots:
             if wanted:
-                call.deletes(Argument(root.value.rstrip("/") + "/" + HOLE), recursive=True)
+                call.deletes(CallWord(root.value.rstrip("/") + "/" + HOLE), recursive=True)
             if not wanted or call.resolve(root).path == "/":
                 call.deletes(root, recursive=True, forced=True)
     elif not _PLAIN_TESTS.fullmatch(word):
@@ -230,9 +230,9 @@ def _find_term(
 
 
 def _find_exec(
-    call: Call, args: list[Argument], roots: list[Argument], wanted: tuple[str, ...]
+    call: Call, args: list[CallWord], roots: list[CallWord], wanted: tuple[str, ...]
 ) -> None:
-    inner: list[Argument] = []
+    inner: list[CallWord] = []
     while args:
         arg = args.pop(0)
         if arg.value == ";" or (arg.value == "+" and inner and inner[-1].value == "{}"):
@@ -271,7 +271,7 @@ def fd(call: Call) -> None:
             pattern = operands[0].value.replace("\\.", ".").strip("^$.*") if operands else ""
             dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
             telling = tuple(name for name in dotted if secret_sought(name))
-            for root in operands[1:] or (Argument("."),):
+            for root in operands[1:] or (CallWord("."),):
                 item = _found_below(root.value, telling or (pattern,) * bool(pattern))
                 call.inner((*call.args[index + 1 :], item._replace(split=False)))
             return
@@ -298,15 +298,15 @@ def _sought(words: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _found_below(root: str, patterns: tuple[str, ...]) -> Argument:
+def _found_below(root: str, patterns: tuple[str, ...]) -> CallWord:
     """Return the most sensitive path that a find from `root` by these patterns may pass on."""
     telling = filter(None, map(secret_sought, patterns))
     name = next(iter((*telling, *patterns)), "")
     name = f"{HOLE}/{name}" if name else HOLE
-    return Argument(f"{root.rstrip('/')}/{name}", bool(patterns), split=True, tainted=True)
+    return CallWord(f"{root.rstrip('/')}/{name}", bool(patterns), split=True, tainted=True)
 
 
-def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
+def piped_items(part: Node, scope: Scope, before: CallWord | None) -> CallWord | None:
     """Return the paths that the output of `part` gives xargs, None where it is not known."""
     if not isinstance(part, Simple) or not part.words:
         return None
@@ -315,7 +315,7 @@ def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument |
     if flat[0] == "grep" and any(re.fullmatch(r"-\w*(?:r\w*l|l\w*r)\w*", word) for word in flat):
         below = flat[-1]
         known = below == "." or below.startswith(("./", "/"))
-        return Argument(f"{below.rstrip('/')}/{HOLE}", split=True, tainted=True) if known else None
+        return CallWord(f"{below.rstrip('/')}/{HOLE}", split=True, tainted=True) if known else None
     if flat[0] in _PASSES_LINES:
         return before
     if flat[0] == "ls" and len(words) == len(flat):
@@ -339,7 +339,7 @@ def xargs(call: Call) -> None:
     """Judge xargs: the call behind it, with operands known only when it runs."""
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
-    inner = parsed.operands or (Argument("echo"),)
+    inner = parsed.operands or (CallWord("echo"),)
     item = call.scope.items or TAINTED
     if parsed.has("0", "null", "d", "delimiter", "I", "replace", "i"):
         item = item._replace(split=False)  # No blank in a name makes two words of it.
@@ -349,12 +349,12 @@ def xargs(call: Call) -> None:
     given = call.stdin if call.stdin is not None and len(call.stdin) < _LONGEST_INPUT else None
     if marks and marks[0]:
         line = given.strip() if given is not None else ""
-        item = Argument(line) if line and "\n" not in line else item
+        item = CallWord(line) if line and "\n" not in line else item
         inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
     elif given is not None and parsed.has("0", "null"):
-        inner = (*inner, *map(Argument, given.rstrip("\n").split("\0")))
+        inner = (*inner, *map(CallWord, given.rstrip("\n").split("\0")))
     elif given is not None and not parsed.has("d", "delimiter", "E"):
-        inner = (*inner, *map(Argument, given.split()))
+        inner = (*inner, *map(CallWord, given.split()))
     else:
         inner = (*inner, item)
     has_text = any(a.value.startswith("-") and "c" in a.value for a in inner[1:3])
@@ -364,7 +364,7 @@ def xargs(call: Call) -> None:
         call.inner(inner)
 
 
-def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
+def _shell_over_items(call: Call, inner: tuple[CallWord, ...]) -> None:
     """Judge `xargs sh -c 'TEXT' _`: the items are arguments, unless put into the text."""
     text = next((a for a in inner[1:] if not a.value.startswith("-")), None)
     if text is None or text.value.startswith(HOLE):
@@ -375,10 +375,10 @@ def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
         call.runs(text.value)
 
 
-def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
+def _replaced(arg: CallWord, mark: str, item: CallWord) -> CallWord:
     if mark not in arg.value:
         return arg
-    return Argument(arg.value.replace(mark, item.value), tainted=item.tainted)
+    return CallWord(arg.value.replace(mark, item.value), tainted=item.tainted)
 
 
 def parallel(call: Call) -> None:

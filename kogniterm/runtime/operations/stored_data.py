@@ -121,7 +121,7 @@ def import_session(
     from kogniterm.runtime.turn_end import cancel_open
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.sessions.fold import Note
-    from kogniterm.sessions.records import TurnEnded
+    from kogniterm.sessions.records import TurnClosed
     from kogniterm.sessions.session_transfer import import_lines
     from kogniterm.storage.archive_file import unusable, value_problem
     from kogniterm.text.redact import Redactor
@@ -139,7 +139,7 @@ def import_session(
                 settle_unknown(written, intent)
             cancel_open(written, "the session was imported")
             if state.open_turn or state.pending:
-                journal.append(TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, ""))
+                journal.append(TurnClosed(state.turn, "interrupted", EXIT_INTERRUPTED, ""))
     except BaseException as error:
         store.delete([info.id])
         if isinstance(error, StorageConflictError | ValueError):  # IDs that are twice, or no text

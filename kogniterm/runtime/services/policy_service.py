@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kogniterm import approval
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
-from kogniterm.approval.analysis.arguments import Argument, Rules, parse_options
+from kogniterm.approval.analysis.arguments import CallWord, Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.analysis.secret_use import HARMLESS
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, DELETES_OWN_FILE
@@ -831,7 +831,7 @@ def with_remotes(report: RiskReport) -> RiskReport:
     for call in report.git_calls:
         if call.verb not in _TO_REMOTES or not call.folder:
             continue
-        operands = parse_options(map(Argument, call.words[1:]), _REMOTE_OPTIONS).operands
+        operands = parse_options(map(CallWord, call.words[1:]), _REMOTE_OPTIONS).operands
         remote = operands[0].value if operands and call.verb != "remote" else None
         addresses.update(dict.fromkeys(remote_addresses(_folder(call.folder), remote)))
     if not addresses:

@@ -45,7 +45,7 @@ KINDS: dict[str, type[RecordBody]] = {
     "outcome": records.Outcome,
     "compacted": records.Compacted,
     "rewound": records.Rewound,
-    "turn_ended": records.TurnEnded,
+    "turn_ended": records.TurnClosed,
     "note": records.Noted,
 }
 """The names of the kinds as they are stored. They are part of the format and never change."""

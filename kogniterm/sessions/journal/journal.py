@@ -58,7 +58,7 @@ from kogniterm.sessions.records import (
     RecordBody,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.sessions.session_search import add_missing, messages_of, storable
 from kogniterm.storage.database import Database
@@ -114,7 +114,7 @@ def parse_fault(spec: str | None) -> Fault:
     return fault
 
 
-DURABLE = (Intent, Outcome, TurnEnded)
+DURABLE = (Intent, Outcome, TurnClosed)
 """Bodies that wait for the disk even when the caller does not ask for it."""
 
 INDEX_EVERY = 25
@@ -126,7 +126,7 @@ PATIENCE = 3.0
 _PAUSE = 0.1
 """Seconds between two attempts to reach it."""
 
-WORKED = (SessionOpened, InputReceived, TurnEnded, Compacted, Rewound)
+WORKED = (SessionOpened, InputReceived, TurnClosed, Compacted, Rewound)
 """Bodies whose time says when a session was worked in last. Notes do not: words are forgotten in
 sessions of every age, and `--continue` means the one that the user worked in."""
 LISTED = (*WORKED, Noted)
@@ -266,10 +266,10 @@ class SessionJournal:
             self._late.append((row, body))
         else:
             self._late.clear()
-            ended = isinstance(body, TurnEnded)
+            ended = isinstance(body, TurnClosed)
             self._anchor.note_record(self._session_id, row.seq, row.hash, ended=ended)
         self._fault(f"after-{kind}")
-        if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
+        if isinstance(body, TurnClosed) and body.turn % INDEX_EVERY == 0:
             self._index()
         return record
 
@@ -286,7 +286,7 @@ class SessionJournal:
             if isinstance(body, LISTED):
                 worked = record.time if isinstance(body, WORKED) else None
                 _update_row(self._database, self._session_id, state, worked)
-            if isinstance(body, TurnEnded | Compacted | Rewound):
+            if isinstance(body, TurnClosed | Compacted | Rewound):
                 _save_snapshot(self._database, self._session_id, state)
             self._fault(f"written-{row.kind}")
 

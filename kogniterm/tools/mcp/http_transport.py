@@ -1,6 +1,6 @@
 """Reach a streamable HTTP server: bounded, on its own origin, and no call is ever sent twice.
 
-The SDK speaks the protocol. A request that fails is answered by `_Client`, because an exception
+The SDK speaks the protocol. A request that fails is answered by `_HttpClient`, because an exception
 would end the connection with all its other requests; `_Messages` puts our error into the answer.
 
 The SDK continues a broken stream from the last event (a GET, which repeats nothing). It sends a
@@ -48,7 +48,7 @@ from kogniterm.tools.mcp.remote_address import checked_address, checked_headers
 _UNLIMITED = (CALL, "subscriptions/listen")
 
 
-class _Client(httpx2.AsyncClient):
+class _HttpClient(httpx2.AsyncClient):
     """The client that the SDK sends with: a request that fails is answered with our error."""
 
     def __init__(
@@ -106,7 +106,7 @@ class _Client(httpx2.AsyncClient):
 class _Messages:
     """Messages of the server, with our error in place of one that the SDK would not explain."""
 
-    def __init__(self, messages: Any, client: _Client) -> None:
+    def __init__(self, messages: Any, client: _HttpClient) -> None:
         self._messages, self._client = messages, client
 
     def __getattr__(self, name: str) -> Any:
@@ -160,7 +160,7 @@ async def open_http(
     cannot be used. Nothing is sent before the session's first request.
     """
     address = checked_address(url, server, insecure=insecure)
-    client = _Client(
+    client = _HttpClient(
         server,
         answer_seconds,
         auth,

@@ -17,7 +17,7 @@ class Detail(NamedTuple):
     note: Phrase | None = None
 
 
-class Group(NamedTuple):
+class HelpGroup(NamedTuple):
     """Commands that belong together; the example is that of the command `shown`."""
 
     title: Phrase
@@ -26,16 +26,16 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group(Phrase("Tasks and files"),
-          ("plan", "steer", "output", "jobs", "diff", "undo", "rewind", "init"), "undo"),
-    Group(Phrase("Model, approval and limits"),
-          ("model", "mode", "tools", "permissions", "secret", "trust", "budget", "cost"), "budget"),
-    Group(Phrase("Extensions"), ("mcp", "skills", "agents", "hooks"), "mcp"),
-    Group(Phrase("Memory"), ("memory", "preferences", "forget", "why", "incognito"), "memory"),
-    Group(Phrase("Sessions"),
-          ("new", "resume", "fork", "rename", "export", "compact"), "resume"),
-    Group(Phrase("Screen and help"),
-          ("help", "keys", "theme", "thoughts", "lang", "bug", "quit"), "help"),
+    HelpGroup(Phrase("Tasks and files"), (
+        "plan", "steer", "output", "jobs", "diff", "undo", "rewind", "init"), "undo"),
+    HelpGroup(Phrase("Model, approval and limits"), (
+        "model", "mode", "tools", "permissions", "secret", "trust", "budget", "cost"), "budget"),
+    HelpGroup(Phrase("Extensions"), ("mcp", "skills", "agents", "hooks"), "mcp"),
+    HelpGroup(Phrase("Memory"), ("memory", "preferences", "forget", "why", "incognito"), "memory"),
+    HelpGroup(Phrase("Sessions"), (
+        "new", "resume", "fork", "rename", "export", "compact"), "resume"),
+    HelpGroup(Phrase("Screen and help"), (
+        "help", "keys", "theme", "thoughts", "lang", "bug", "quit"), "help"),
 )  # fmt: skip
 OTHERS = Phrase("More commands")
 

@@ -36,7 +36,7 @@ from kogniterm.sessions.records import (
     Requested,
     Rewound,
     SessionOpened,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.types import (
     ActionRequest,
@@ -132,7 +132,7 @@ BODIES: list[RecordBody] = [
         usage=Usage(5, 2, 1, 1),
         window=12_000,
     ),
-    TurnEnded(1, "done", 0, "answer"),
+    TurnClosed(1, "done", 0, "answer"),
     Noted(
         "lease", {"text": Phrase("a {b}", {"b": "c"}), "bytes": b"\x01", "list": [1, {"a": None}]}
     ),

@@ -18,7 +18,7 @@ from kogniterm.sessions.records import (
     Intent,
     Outcome,
     RecordBody,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
@@ -31,7 +31,7 @@ from tests.support.filled import filled
 TEXT = "a\x1b[2J\x00 é\ud800 \u202e \"'"
 VARIANTS = range(8)
 KINDS = get_args(RecordBody)
-DURABLE = (Intent, Outcome, TurnEnded)
+DURABLE = (Intent, Outcome, TurnClosed)
 """Records that must survive power loss: before a run, after it, and at the end of a turn."""
 
 

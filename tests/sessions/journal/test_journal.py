@@ -18,7 +18,7 @@ from kogniterm.sessions.records import (
     Intent,
     NodeRan,
     Outcome,
-    TurnEnded,
+    TurnClosed,
 )
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -137,7 +137,7 @@ def test_a_sub_agent_at_work_outlives_its_process_and_a_compaction(store: Sessio
     assert again.state.usage == Usage(27, 3, 0, 3)
     write(again, [Outcome("a1.2", "unknown", ToolMessage("?", tool_call_id="c2"), agent="d1")])
     assert again.state.agents["d1"].messages[-1].content == "?"
-    again.append(TurnEnded(1, "interrupted", 130, ""))
+    again.append(TurnClosed(1, "interrupted", 130, ""))
     assert again.state.agents == {}
     again.close()
 

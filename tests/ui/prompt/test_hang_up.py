@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.sessions.chain_audit import verify
-from kogniterm.sessions.records import Intent, Outcome, TurnEnded
+from kogniterm.sessions.records import Intent, Outcome, TurnClosed
 from kogniterm.sessions.session_database import open_store
 from tests.support.executing import processes_executing
 from tests.support.forge import until
@@ -75,7 +75,7 @@ def test_a_window_closed_with_a_command_running(peer: OpenPeer, folder: Path, se
     (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
     assert outcome.status == "cancelled"
     assert "began" in outcome.message.text
-    (ended,) = [body for body in bodies if isinstance(body, TurnEnded)]
+    (ended,) = [body for body in bodies if isinstance(body, TurnClosed)]
     assert ended.stop == "interrupted"
 
 
@@ -102,7 +102,7 @@ def test_a_window_closed_at_a_question_asks_it_again(
         terminal.hang_up()
         assert terminal.wait() == 129
     until(lambda: not processes_executing(f"sleep {seconds}"))
-    assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnEnded)] == []
+    assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnClosed)] == []
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
         terminal.until("was interrupted; continuing it")
         terminal.until("[y] approve")
