@@ -89,7 +89,8 @@ def _run(call: CallOptions, name: str, values: list[str], inputs: str | None, **
     from kogniterm.runtime.unattended.parked_turn import Parking
 
     request = RunRequest(call, **given)
-    chosen = {**_inputs_in(inputs), **value_pairs(values)}
+    in_file = {} if inputs is None else json_values(inputs, read_text(Path(inputs))).data
+    chosen = {**in_file, **value_pairs(values)}
     recipe = user_recipes().named(name)
     wanted = request.named_session
     settings, folder = call.load_settings(), call.folder()
@@ -138,14 +139,6 @@ async def _turn(
     asker.ask_now, asker.park = watched.ask, park
     front = TurnIO(asked, sink, watched.terminal, recover, at_prompt=parking is not None)
     return await run_in_session(session, recipe, values, front)
-
-
-def _inputs_in(file: str | None) -> dict[str, Any]:
-    """Return the inputs in a JSON file. Raises `UsageError`."""
-    if file is None:
-        return {}
-    found: dict[str, Any] = json_values(file, read_text(Path(file))).data
-    return found
 
 
 ACTIONS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
@@ -32,16 +31,9 @@ def _test(call: CallOptions, event: str, tool: str | None, input: str | None) ->
 
     trial = try_hooks(
         call.load_settings(), paths_in_use(), environment(), call.folder(),
-        event, tool or "", _given(input),
+        event, tool or "", {} if input is None else json_values("--input", input).data,
     )  # fmt: skip
     return asyncio.run(trial)
-
-
-def _given(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    found: dict[str, Any] = json_values("--input", text).data
-    return found
 
 
 _FOLDER = Argument("--cwd", "Folder of the session", "FOLDER", short="-C")
