@@ -68,6 +68,12 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
 """The folders of a package, and modules beside them, from top to bottom; "" are all other modules
 beside them. Imports point down, and folders in one row do not know each other."""
 
+EXTENSION_PORT = "kogniterm.runtime.extensions.extension_port"
+KNOW_THE_PORT = tuple(
+    f"kogniterm.runtime.{name}"
+    for name in ("turn", "gate", "runner", "side_by_side", "input_steps", "session_plans")
+)
+"""The modules that meet hooks, servers and add-ons only through their port."""
 AGENT_MAY_NOT_REACH = (
     "kogniterm.execution",
     "kogniterm.approval",
@@ -313,6 +319,18 @@ def package_owners(tree: Tree) -> list[str]:
         for module in tree
         for item in module.imports
         if item.root in OWNERS and not module.within(*OWNERS[item.root])
+    ]
+
+
+def extension_port(tree: Tree) -> list[str]:
+    """Return imports of a single extension where only their port is known (rule 6)."""
+    return [
+        f"{module.at(item.line)}: only {EXTENSION_PORT} knows extensions here"
+        for module in tree
+        if module.name in KNOW_THE_PORT
+        for item in module.imports
+        if f"{item.target}.".startswith("kogniterm.runtime.extensions.")
+        and not f"{item.target}.".startswith(f"{EXTENSION_PORT}.")
     ]
 
 
@@ -693,6 +711,7 @@ ALL = (
     agent_cannot_act,
     pure_parts,
     package_owners,
+    extension_port,
     light_roots,
     no_cycles,
     full_classes,

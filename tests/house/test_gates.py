@@ -41,6 +41,11 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.package_owners, "cli/verbs/x.py", "import argparse\n"),
     (gates.package_owners, "agent/x.py", "import google.genai\n"),
     (gates.package_owners, "agent/x.py", "import yaml\n"),
+    (
+        gates.extension_port,
+        "runtime/gate.py",
+        "def f():\n    from kogniterm.runtime.extensions.hooks import hook_points\n",
+    ),
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
     (gates.no_cycles, "sessions/__init__.py", "from kogniterm.sessions import other\n"),
