@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +19,7 @@ from kogniterm.sessions.journal.codec import readable_records, stored_records
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
+from kogniterm.text.visible import code_block
 from kogniterm.types import NodeUpdate, Phrase, Plan, PlanStep, events
 from kogniterm.types.turn_values import RECIPE_NODE
 
@@ -78,7 +78,7 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
         if turn.message is not None:
             title = say(Phrase("Turn {number}", {"number": turn.number}))
             yield f"## {title}\n\n{_quoted(turn.input.typed)}\n\n"
-            yield _fenced(turn.input.data) if turn.input.data else ""
+            yield code_block(turn.input.data) + "\n\n" if turn.input.data else ""
             yield from _images(turn.message.content, say)
         for part in (moment.part for moment in turn.moments):
             yield from _part(part, say)
@@ -147,11 +147,11 @@ def _action(action: PastAction, say: Say) -> Iterator[str]:
         reason = f": {_one_line(decision.reason)}" if decision.reason else ""
         who = _DECIDERS.get(decision.by, decision.by)
         if decision.kind == "reject":
-            yield _fenced(decision.command)
+            yield code_block(decision.command) + "\n\n"
         told = _DECIDED[decision.kind].template
         yield f"*{say(Phrase(told, {'who': who, 'reason': reason}))}*\n\n"
     if action.intent is not None:
-        yield _fenced(action.command, "sh")
+        yield code_block(action.command, "sh") + "\n\n"
     # A rejection showed the command and the reason: the outcome only repeats them.
     if outcome is None or (decision is not None and decision.kind == "reject"):
         return
@@ -160,7 +160,7 @@ def _action(action: PastAction, say: Say) -> Iterator[str]:
         return
     text = result.text if result is not None else content_of(outcome.message)
     if text.strip():
-        yield _fenced(text)
+        yield code_block(text) + "\n\n"
     code = result.exit_code if result is not None else None
     exited = "" if code is None else Phrase(", exit code {code}", {"code": code})
     yield f"*{say(Phrase(_ENDED[outcome.status].template, {'code': exited}))}*\n\n"
@@ -187,13 +187,6 @@ def _steps(step: PlanStep, indent: str) -> list[tuple[str, str]]:
     """Return a step and its parts: the indented words, and the mark of the state."""
     own = (indent + _one_line(step.what), _MARKS.get(step.status, " "))
     return [own, *(part for sub in step.substeps for part in _steps(sub, indent + "  "))]
-
-
-def _fenced(text: str, language: str = "") -> str:
-    """Return a code block whose fence is longer than any run of backticks in `text`."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n\n"
 
 
 def _quoted(text: str) -> str:

@@ -257,6 +257,13 @@ def show_bytes(text: str) -> str:
     return FOREIGN.sub(lambda one: f"\\x{ord(one[0]) - 0xDC00:02x}", text)
 
 
+def code_block(text: str, language: str = "") -> str:
+    """Return `text` as a block of code in Markdown, in which nothing of it is Markdown."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+
+
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Return a value of JSON with `change` applied to all its texts, names included."""
     if isinstance(value, str):

@@ -207,7 +207,7 @@ class Answer:
     worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
     ended it so: `person`, `policy`, `program` or `unattended`. `retry_after` is the provider's wish
     in seconds, where it refused for a while; `passes` is whether the same call may succeed later,
-    after minutes or hours.
+    after minutes or hours. A `verbatim` text is what programs printed, and no Markdown.
     """
 
     text: str
@@ -222,6 +222,7 @@ class Answer:
     refused_by: str = ""
     retry_after: float | None = None
     passes: bool = False
+    verbatim: bool = False
 
 
 NOTE = "kogniterm_note"

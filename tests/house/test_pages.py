@@ -167,7 +167,7 @@ def verbs_in(words: list[str]) -> tuple[str, ...]:
 
 def test_every_verb_that_a_block_shows_is_run_by_a_test() -> None:
     tried = re.findall(r"Try `(?:[^`]*kogniterm )?([^`]+)`", _page("specification.md"))
-    parts = ("addons", "cli", "terminal", "packages", "flows", "models", "runtime")
+    parts = ("cli", "terminal", "packages", "flows", "models", "runtime", "addons")
     tests = [file for part in parts for file in (ROOT / "tests" / part).rglob("*.py")]
     texts = [(file.name, file.read_text("utf-8")) for file in tests]
     of_verbs = {name: text for name, text in texts if name.endswith("_verb.py")}

@@ -40,7 +40,7 @@ from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.shorten import first_line, one_line
-from kogniterm.text.visible import clean, render, without_marks, without_style
+from kogniterm.text.visible import clean, code_block, render, without_marks, without_style
 from kogniterm.types import (
     ENDINGS,
     Answer,
@@ -376,6 +376,8 @@ class SessionUpdates(events.EventVisitor):
         answer = event.answer
         text = answer.text.strip()
         shown = text if text and not self._streamed.strip().endswith(text) else ""
+        if shown and answer.verbatim:
+            shown = code_block(answer.text.strip("\n"))
         self._streamed = ""
         proved = "\n".join(
             [*(f"- [x] {line}" for line in answer.verified),

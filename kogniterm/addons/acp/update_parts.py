@@ -18,7 +18,7 @@ from acp.schema import (
 
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.file_text import NO_NEWLINE
-from kogniterm.text.visible import clean
+from kogniterm.text.visible import clean, code_block
 from kogniterm.types import ActionRequest, Phrase, Plan, PlanStep
 
 Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
@@ -67,18 +67,12 @@ def fenced(text: str, language: str = "") -> ContentToolCallContent:
     if len(shown) > _MOST_SHOWN:
         half = _MOST_SHOWN // 2
         shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
-    return ContentToolCallContent(type="content", content=text_block(_fence(shown, language)))
+    return ContentToolCallContent(type="content", content=text_block(code_block(shown, language)))
 
 
 def whole_fenced(text: str, language: str = "") -> ContentToolCallContent:
     """Return `text` as a block of code, however long it is."""
-    return ContentToolCallContent(type="content", content=text_block(_fence(text, language)))
-
-
-def _fence(text: str, language: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    mark = "`" * max(3, longest + 1)
-    return f"{mark}{language}\n{text}\n{mark}"
+    return ContentToolCallContent(type="content", content=text_block(code_block(text, language)))
 
 
 def locations(request: ActionRequest) -> list[ToolCallLocation]:

@@ -143,7 +143,7 @@ async def _run(
         if continued:
             await ports.take_up()
         outputs = await run_recipe(recipe, values, ports)
-        answer = Answer(_shown(outputs), usage=count.usage)
+        answer = Answer(_shown(outputs), usage=count.usage, verbatim=True)
     except asyncio.CancelledError as stopped:
         await ports.stop()
         if LEFT_OPEN in stopped.args:

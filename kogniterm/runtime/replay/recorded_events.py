@@ -115,10 +115,13 @@ class _Reader:
         self._plan: Plan | None = None
         self._arguments: dict[str, str] = {}
         self._refused_by: list[str] = []
+        self._printed = ""
 
     def read(self, turn: PastTurn) -> Iterator[Item]:
         """Yield the items of a turn, and of what the user did after its end."""
         plan_before, self._refused_by = self._plan, []
+        of_recipe = turn.end is not None and turn.input.source == "recipe"
+        self._printed = turn.end.answer if of_recipe and turn.end is not None else ""
         yield turn.input
         yield events.TurnStarted(self._session, turn.number, self._model, self._folder)
         for moment in turn.moments:
@@ -150,6 +153,7 @@ class _Reader:
             seconds=max(turn.seconds - waited - turn.away, 0.0),
             waited=waited,
             refused_by=by[0] if by and ended.stop == "refused" else "",
+            verbatim=bool(self._printed),
         )
 
     # --- what the model did ---------------------------------------------------------------------
@@ -169,7 +173,7 @@ class _Reader:
         for call in message.tool_calls:
             arguments = json.dumps(call["args"], ensure_ascii=False, default=str)
             self._arguments[str(call["id"])] = arguments
-        if message.text.strip() and not agent:
+        if message.text.strip() and not agent and message.text != self._printed:
             yield events.AnswerDelta(message.text)
             yield events.ModelAnswered("decide_action", Usage(), Usage())
 

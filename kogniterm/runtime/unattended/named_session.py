@@ -48,7 +48,13 @@ def repeat_answer(session: LiveSession, turn: PastTurn, sink: EventSink) -> Answ
     assert ended is not None
     told = Phrase("The task ended before ({stop}).", {"stop": ended.stop})
     reason = told if ended.exit_code else None
-    answer = Answer(ended.answer, ended.stop, ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
+    answer = Answer(
+        ended.answer,
+        ended.stop,  # type: ignore[arg-type]  # the records hold it as it was given
+        ended.exit_code,
+        reason,
+        verbatim=turn.input.source == "recipe",
+    )
     sink(events.TurnStarted(session.id, turn.number, session.model.name, session.executor.cwd))
     sink(events.Notice(Phrase("This task has ended before; its answer is shown again.")))
     sink(events.TurnEnded(answer))

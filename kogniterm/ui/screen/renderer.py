@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import render
+from kogniterm.text.visible import code_block, render
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, plural, translate
@@ -450,7 +450,7 @@ class ScreenSink(ev.EventVisitor):
         if not streamed:
             self._write_held()
         if text and not streamed and self.options.answers:
-            self._write_block(text)
+            self._write_block(code_block(answer.text.strip("\n")) if answer.verbatim else text)
         proved = status_line.findings(answer, self.painter)
         if proved is not None:
             self.write(proved)

@@ -15,6 +15,7 @@ from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.runtime.plan_edits import plan_from_text
+from kogniterm.runtime.replay.recorded_events import past_turns
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import Answer, events
 from tests.cli.conftest import Shell, shell
@@ -60,6 +61,17 @@ async def test_commands_maps_and_conditions(make_flow: MakeFlow) -> None:
         "wc -l < 'b c; touch hacked.txt'",
     ]
     assert not (flow.folder / "hacked.txt").exists()
+
+
+async def test_a_listing_is_shown_as_it_was_printed_also_later(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: x}]", [yes])
+    listing = "{name: r, nodes: [{id: a, command: 'printf \" 1 a\\\\n 2 b\\\\n\"'}]}"
+    answer = await cook(flow, listing)
+    assert (answer.text, answer.verbatim) == (" 1 a\n 2 b", True)
+    (turn,) = past_turns(flow.session).turns
+    ended = [item.answer for item in turn if isinstance(item, events.TurnEnded)]
+    assert [(one.text, one.verbatim) for one in ended] == [(answer.text, True)]
+    assert not any(isinstance(item, events.AnswerDelta) for item in turn)
 
 
 async def test_a_refusal_ends_the_recipe(make_flow: MakeFlow) -> None:

@@ -168,6 +168,13 @@ def test_an_answer_that_was_not_streamed_is_still_shown_once() -> None:
     assert stream.getvalue().count("Streamed.") == 1
 
 
+def test_a_printed_answer_keeps_its_lines_and_spaces() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    sink(ev.TurnEnded(Answer("  4 *a*\n 10 ```b\n", verbatim=True)))
+    assert "    4 *a*\n   10 ```b\n" in without_style(stream.getvalue())
+
+
 def test_an_answer_that_is_printed_elsewhere_is_left_out() -> None:
     stream = io.StringIO()
     surface, options = LineSurface(stream, 60), ScreenOptions(answers=False)
