@@ -172,7 +172,8 @@ def assemble(
         stored.memory, stored.forgetting, extensions, INPUT_STEPS,
         (*given.notices, *_found(journal, modes.approval), *stored.notices,
          *extensions.tools.known.notices, *services.context.agents.notices,
-         *extensions.hook_service.notices, *_told_of_script(given, stored.journal),
+         *extensions.skills.notices, *extensions.hook_service.notices,
+         *_told_of_script(given, stored.journal),
          *((not_installed(missing),) if missing else ())),
     )  # fmt: skip
     state = session.state

@@ -75,6 +75,16 @@ class SkillService:
         self._declined: set[str] = set()
         """The skills whose permissions the user did not want in this process."""
 
+    @property
+    def notices(self) -> tuple[Phrase, ...]:
+        """Return why skills cannot be used."""
+        return tuple(
+            Phrase("Skill {name} ({file}) ignored: {why}",
+                   {"name": one.name, "file": one.folder, "why": one.problem})
+            for one in self.found
+            if one.problem is not None
+        )  # fmt: skip
+
     def look(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
         """Look at the disk again; return all skills there are. `seen` is the workspace just now."""
         self.found = self.sources.find(seen)
