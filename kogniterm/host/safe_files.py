@@ -124,9 +124,9 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 def write_regular(path: Path, data: bytes, like: tuple[int, int, int] | None = None) -> None:
     """Write `data` beside the resolved `path` and rename it over: never a half-written file.
 
-    Missing folders are made. Mode, owner and group are kept, or `like` those. A file with another
-    name, one that is mounted by itself, one of another owner, and one in a folder that may not be
-    written are written in place. Raises `OSError`.
+    Missing folders are made. Mode, owner and group are kept, or `like` those; attributes of the
+    user, too. A file with another name, one that is mounted by itself, one of another owner, and
+    one in a folder that may not be written are written in place. Raises `OSError`.
     """
     with parent(path, make=True) as (descriptor, name):
         before = status_in(descriptor, name)
@@ -240,12 +240,27 @@ def _replace(descriptor: int, name: str, data: bytes, like: tuple[int, int, int]
             file.write(data)
             file.flush()
             os.fchmod(opened, like[0] if like else 0o666 & ~int(umask() or b"022", 8))
+            for attribute, value in _attributes(descriptor, name):
+                os.setxattr(opened, attribute, value)
             os.fsync(opened)
         os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=descriptor)
         raise
+
+
+def _attributes(descriptor: int, name: str) -> list[tuple[str, bytes]]:
+    """Return a file's extended attributes that a user sets; none where there are none."""
+    path = f"{working_folder(descriptor)}/{name}"
+    with contextlib.suppress(OSError):
+        names = os.listxattr(path, follow_symlinks=False)
+        return [
+            (one, os.getxattr(path, one, follow_symlinks=False))
+            for one in names
+            if one.startswith(("user.", "system.posix_acl_"))
+        ]
+    return []
 
 
 def _overwrite(descriptor: int, name: str, data: bytes, like: tuple[int, int, int] | None) -> None:

@@ -23,6 +23,8 @@ from kogniterm.runtime.opening import (
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from kogniterm.execution.command_script import CommandScript
     from kogniterm.models.calling import ModelOptions, OpenModels
     from kogniterm.models.reply_cache import ReplyCache
@@ -76,11 +78,12 @@ def open_session(
     environ: Mapping[str, str] | None = None,
     tools: Sequence[Callable[..., Any]] = (),
     servers: Sequence[ServerConfig] = (),
+    chat: BaseChatModel | None = None,
 ) -> LiveSession:
     """Open a session in `folder`: a new one, or the one called `session_id` ("last" too).
 
     With `create` it is made where there is none. `tools` are functions of the calling program,
-    `servers` MCP servers that the user's editor names.
+    `servers` MCP servers that the user's editor names; `chat` is its own model, if it has one.
 
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
@@ -88,6 +91,7 @@ def open_session(
     from kogniterm import prompts
     from kogniterm import settings as settings_room
     from kogniterm.models.calling import OpenModels
+    from kogniterm.models.providers.langchain import given_name
     from kogniterm.models.providers.provider_model import silence_tracing
     from kogniterm.runtime.assembly import SessionInputs, assemble
 
@@ -100,7 +104,9 @@ def open_session(
     commands = _command_script(settings.executor, folder)
     options = replace(model_options(settings, paths, Path(folder)), read_recording=_read_recording)
     cache = reply_cache(settings, paths) if settings.model_cache else None
-    open_model = OpenModels(partial(_open_model, options=options, cache=cache))
+    if chat is not None:
+        settings = settings.model_copy(update={"model": given_name(chat)})
+    open_model = OpenModels(partial(_open_model, options=options, cache=cache, chat=chat))
     store, notices = open_user_store(settings, paths)
     borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
     unread = None if settings.model else keys_not_read(settings, paths, Path(folder))
@@ -222,11 +228,19 @@ def _read_recording(file: Path) -> Recording:
 
 
 def _open_model(
-    name: str, effort: str | None, *, options: ModelOptions, cache: ReplyCache | None = None
+    name: str,
+    effort: str | None,
+    *,
+    options: ModelOptions,
+    cache: ReplyCache | None = None,
+    chat: BaseChatModel | None = None,
 ) -> Model:
     from kogniterm.models.model_registry import open_model
+    from kogniterm.models.providers.langchain import GivenModel, given_name
     from kogniterm.models.reply_cache import caching
 
+    if chat is not None and name == given_name(chat):
+        return GivenModel(chat, options)
     options = options if effort is None else replace(options, effort=effort)
     return caching(open_model(name, options), cache, options)
 

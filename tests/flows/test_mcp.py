@@ -14,7 +14,7 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
 from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input
 from kogniterm.runtime.operations.action import Shown
-from kogniterm.runtime.operations.mcp.mcp_actions import trust_server
+from kogniterm.runtime.operations.mcp.mcp_actions import show_server, trust_server
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
@@ -227,7 +227,7 @@ print("[INFO] server running on stdio\n" + '{"level": "info"}', flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     tools = [{"name": "one", "inputSchema": {"properties": {}}}, {"name": "two", "inputSchema": {}}]
-    tools.append({"name": "three"})
+    tools += [{"name": "three"}, {"name": "four", "inputSchema": {}, "description": 4}, 5]
     content = [{"type": "text", "text": "4 items @ half"}]
     done = {"content": content, "structuredContent": {"items": [1, 2]}}
     version = asked.get("params", {}).get("protocolVersion")
@@ -255,6 +255,9 @@ async def test_a_server_that_is_a_little_wrong_is_used(make_flow: MakeFlow) -> N
     await flow.run()
     told = [text for text in flow.shown if "4 items" in text]
     assert len(told) == 2
+    assert flow.session is not None
+    notes = show_server(flow.session.extensions.servers.servers["demo"]).notes
+    assert "Left out, because they are not valid: three, four, tools 5" in map(str, notes)
     assert all("4 items \N{REPLACEMENT CHARACTER} half" in text for text in told)
     assert all('"items": [' in text for text in told)
 

@@ -59,6 +59,27 @@ def used_text(flow: Flow) -> str:
 
 
 @pytest.mark.usefixtures("home")
+async def test_what_cannot_be_used_is_named_with_the_reason(make_flow: MakeFlow) -> None:
+    flow = make_flow(USE)
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    for name, text in (
+        ("skills/empty/SKILL.md", ""),
+        ("agents/two words.md", "Work."),
+        ("commands/large.md", "x" * 70_000),
+        ("commands/broken.toml", "prompt = ["),
+    ):
+        (config / name).parent.mkdir(parents=True, exist_ok=True)
+        (config / name).write_text(text)
+    session = flow.open()
+    _found, refused = custom_commands_of(session, ())
+    told = "\n".join(map(str, (*session.notices, *refused)))
+    assert "empty) ignored: it has no description" in told
+    assert "two words.md) ignored: the name cannot be used." in told
+    assert "large.md ignored: it is larger than 65 kB" in told
+    assert "broken.toml ignored: broken, line 1" in told
+
+
+@pytest.mark.usefixtures("home")
 async def test_a_skill_is_offered_by_name_and_read_when_it_is_used(make_flow: MakeFlow) -> None:
     flow = make_flow(USE)
     folder = install(own(flow), "release-notes", "table-check")

@@ -246,9 +246,8 @@ class _Bad(_Quiet):
             return self.answer(404, _error(asked, -32601, "no such method"))
         if method == "tools/list":
             names = [one.removeprefix("call_") for one in dir(self) if one.startswith("call_")]
-            schema = {"type": "object"}
-            tools = [{"name": one, "inputSchema": schema} for one in names]
-            return self.result(asked, {"tools": tools})
+            tools = [{"name": one, "inputSchema": {}} for one in names]
+            return self.result(asked, {"tools": [*tools, {"name": "invalid"}]})
         act: Callable[[dict[str, Any]], None] | None = getattr(self, f"call_{name}", None)
         if act is None:
             return self.answer(404, _error(asked, -32601, "no such method"))

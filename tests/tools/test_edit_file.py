@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,13 @@ async def test_both_names_of_a_file_have_the_edit(tmp_path: Path) -> None:
     (tmp_path / "two").hardlink_to(tmp_path / "one")
     await edit(tmp_path, path="one", old="old", new="new, and longer")
     assert (tmp_path / "two").read_text() == "new, and longer"
+
+
+async def test_an_edit_keeps_the_extended_attributes(tmp_path: Path) -> None:
+    (file := tmp_path / "a").write_text("old")
+    os.setxattr(file, "user.note", b"mine")
+    await edit(tmp_path, path="a", old="old", new="new")
+    assert (file.read_text(), os.getxattr(file, "user.note")) == ("new", b"mine")
 
 
 def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:

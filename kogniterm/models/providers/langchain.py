@@ -30,7 +30,13 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.catalog import BY_NAME, always_thinks, thinking_tokens
+from kogniterm.models.catalog import (
+    ANY_IMAGES,
+    BY_NAME,
+    UNKNOWN_WINDOW,
+    always_thinks,
+    thinking_tokens,
+)
 from kogniterm.models.providers.compatible_stream import MendedStream
 from kogniterm.models.providers.provider_model import (
     CUT,
@@ -231,6 +237,56 @@ class LangChainModel(ProviderModel[ProviderClient]):
 
     def _problem(self, message: AIMessage) -> str:
         return CUT if _finish(message) in CUT_FINISHES else ""
+
+
+class GivenModel(LangChainModel):
+    """A chat model that the calling program made, and keeps: it is never closed here."""
+
+    def __init__(self, chat: BaseChatModel, options: ModelOptions, caller: Caller | None = None):
+        profile: Mapping[str, Any] = getattr(chat, "profile", None) or {}
+        window = options.context_window or profile.get("max_input_tokens") or UNKNOWN_WINDOW[0]
+        output = min(profile.get("max_output_tokens") or window, window // 4)
+        takes_images = profile.get("image_inputs") if options.images is None else options.images
+        info = ModelInfo(
+            name=given_name(chat),
+            provider="langchain",
+            context_window=window,
+            max_output=min(options.max_output or output, output),
+            images=ANY_IMAGES if takes_images else (),
+        )
+        ProviderModel.__init__(self, info, options, caller)
+        self._chat, self._title, self._url = chat, type(chat).__name__, ""
+        self._bound = None
+        self._marks = self._keyed = False
+
+    async def aclose(self) -> None:
+        self._client = self._bound = None
+
+    def _connect(self) -> ProviderClient:
+        return ProviderClient(self._chat, self.aclose, {})
+
+    async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
+        from langchain_core.messages import AIMessageChunk
+
+        async with aclosing(super()._chunks(request)) as chunks:
+            async for one in chunks:
+                # A model that does not stream gives its whole message.
+                whole = not isinstance(one, AIMessageChunk)
+                yield AIMessageChunk(**one.model_dump(exclude={"type"})) if whole else one
+
+    def _foreign(self) -> tuple[type[Exception], ...]:
+        # The packages behind it are unknown, so any error of theirs is one of the model.
+        return (Exception,)
+
+    def _no_reply(self, message: AIMessage) -> ModelError | None:
+        # Models of programs, such as those of tests, often name no reason for their end.
+        return super()._no_reply(message) if _finish(message) else None
+
+
+def given_name(chat: BaseChatModel) -> str:
+    """Return the name of a program's chat model, by which sessions keep it."""
+    named = getattr(chat, "model_name", "") or getattr(chat, "model", "")
+    return f"langchain:{named if isinstance(named, str) and named else type(chat).__name__}"
 
 
 def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,13 +60,14 @@ class AgentFile:
 
 def parse_agent(
     path: str, text: str, known: Collection[str], *, source: str = "", project: bool = False
-) -> AgentFile | None:
-    """Return the sub-agent in a file, with tools among `known`; None when it has no usable name."""
+) -> AgentFile | Phrase:
+    """Return the sub-agent in a file, with tools among `known`, or why it has none."""
     document = read_document(text)
     name = (document.text("name") or PurePosixPath(path).stem).lower()
-    if not AGENT_NAME.match(name) or name in RESERVED:
-        return None
     source = source or path
+    if not AGENT_NAME.match(name) or name in RESERVED:
+        values = {"name": one_line(name, 60), "file": source}
+        return Phrase("Sub-agent {name} ({file}) ignored: the name cannot be used.", values)
     notices: list[Phrase] = []
     values = {"name": name, "file": source}
     tools = _tools(document, known, values, notices)
@@ -145,9 +146,11 @@ def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
     return own_tools(pattern.name, known) if pattern is not None else ()
 
 
-def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile]:
-    """Yield the sub-agents of the user's folder; what cannot be read is left out."""
+def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile | Phrase]:
+    """Yield the sub-agents of the user's folder, and why a file has none."""
     for file, text in texts_of_folder(folder, (".md",), 10 * MOST_AGENTS):
-        found = parse_agent(file.name, text, known, source=str(file))
-        if found is not None:
-            yield found
+        if isinstance(text, Phrase):
+            values = {"name": file.stem, "file": file, "why": text}
+            yield Phrase("Sub-agent {name} ({file}) ignored: {why}", values)
+        else:
+            yield parse_agent(file.name, text, known, source=str(file))

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, why
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.settings.user_files import yaml_values
 from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import clean
+from kogniterm.types import Phrase
 
 LARGEST = 64 * 1024
 """Bytes of a file of the user's folder; a larger one is none of these."""
@@ -51,8 +52,8 @@ class MarkdownDocument(NamedTuple):
 
 def texts_of_folder(
     folder: Path, endings: Collection[str], most: int
-) -> Iterator[tuple[Path, str]]:
-    """Yield at most `most` files of the user's folder, with their texts; unreadable ones not."""
+) -> Iterator[tuple[Path, str | Phrase]]:
+    """Yield at most `most` files of the user's folder, with their texts, or why they have none."""
     try:
         found = walk_folder(resolved(folder), None, WalkLimits(10 * most))
         files = sorted(folder / one.path for one in found)
@@ -61,10 +62,13 @@ def texts_of_folder(
     for file in [one for one in files if one.suffix in endings][:most]:
         try:
             data = read_file(file, LARGEST + 1)
-        except OSError:
+        except OSError as error:
+            yield file, Phrase("it cannot be read ({why})", {"why": why(error)})
             continue
-        if len(data) <= LARGEST:
-            yield file, data.decode("utf-8", "replace").replace("\r\n", "\n")
+        if len(data) > LARGEST:
+            yield file, Phrase("it is larger than {limit} kB", {"limit": LARGEST // 1000})
+            continue
+        yield file, data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def read_document(text: str) -> MarkdownDocument:

@@ -58,7 +58,9 @@ class SessionAgents:
         found = (parse_agent(one.name, one.text, ()) for one in files if one.kind == "agent")
         mine = {name: file.instructions for name, file in self.files.items()}
         return tuple(
-            one.name for one in found if one is not None and mine.get(one.name) != one.instructions
+            one.name
+            for one in found
+            if isinstance(one, AgentFile) and mine.get(one.name) != one.instructions
         )
 
     def note(self, redact: Callable[[str], str]) -> Noted:
@@ -104,7 +106,8 @@ def session_agents(
     texts: dict[str, str] = {}
     notices: list[Phrase] = []
     for file in (*agents_of_folder(folder, known), *theirs):
-        if file is None:
+        if isinstance(file, Phrase):
+            notices.append(file)
             continue
         if file.name in found or len(found) == MOST_AGENTS:
             values = {"name": file.name, "file": file.source}

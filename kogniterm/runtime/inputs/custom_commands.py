@@ -128,18 +128,25 @@ def _is_own(folder: str, name: str) -> bool:
 
 def parse_command(
     path: str, text: str, *, source: str = "", project: bool = False
-) -> CustomCommand | None:
-    """Return the command in a file; None when its name cannot be typed, or it cannot be read.
+) -> CustomCommand | Phrase:
+    """Return the command in a file, or why it has none.
 
     `path` is the file's name below the folder of commands.
     """
     relative = PurePosixPath(path)
     name = ":".join((*relative.parent.parts, relative.stem)).lower()
+    source = source or path
     if not _NAME.fullmatch(name):
-        return None
+        return _left_out(source, Phrase("its name cannot be typed as a command"))
     read = _from_toml if relative.suffix == ".toml" else _from_markdown
     found = read(name, text)
-    return replace(found, source=source or path, project=project) if found is not None else None
+    if isinstance(found, Phrase):
+        return _left_out(source, found)
+    return replace(found, source=source, project=project)
+
+
+def _left_out(source: str, why: Phrase) -> Phrase:
+    return Phrase("Custom command {file} ignored: {why}", {"file": source, "why": why})
 
 
 def _from_markdown(name: str, text: str) -> CustomCommand:
@@ -159,14 +166,14 @@ def _from_markdown(name: str, text: str) -> CustomCommand:
     )
 
 
-def _from_toml(name: str, text: str) -> CustomCommand | None:
+def _from_toml(name: str, text: str) -> CustomCommand | Phrase:
     try:
         fields = toml_values(name, text).data
-    except SettingsError:
-        return None
+    except SettingsError as error:
+        return error.text
     prompt, described = fields.get("prompt"), fields.get("description")
     if not isinstance(prompt, str):
-        return None
+        return Phrase("it has no prompt")
     template = Template(clean(prompt), "gemini")
     words = described if isinstance(described, str) else ""
     return CustomCommand(name, template, _described(words, template), _hint("", template))
@@ -181,21 +188,20 @@ def _hint(given: str, template: Template) -> str:
     return one_line(given, 60) or ("[WORDS]" if template.takes_arguments else "")
 
 
-def commands_of_folder(folder: Path) -> Iterator[CustomCommand]:
-    """Yield the commands of the user's folder; what cannot be read is left out."""
+def commands_of_folder(folder: Path) -> Iterator[CustomCommand | Phrase]:
+    """Yield the commands of the user's folder, and why a file has none."""
     for file, text in texts_of_folder(folder, ENDINGS, MOST_COMMANDS):
-        found = parse_command(file.relative_to(folder).as_posix(), text, source=str(file))
-        if found is not None:
-            yield found
+        if isinstance(text, Phrase):
+            yield _left_out(str(file), text)
+        else:
+            yield parse_command(file.relative_to(folder).as_posix(), text, source=str(file))
 
 
-def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomCommand]:
+def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomCommand | Phrase]:
     """Yield the commands of a trusted project, given as file name and text."""
     for name, text in texts:
         below = name.partition("/commands/")[2] or name
-        found = parse_command(below, text, source=name, project=True)
-        if found is not None:
-            yield found
+        yield parse_command(below, text, source=name, project=True)
 
 
 def custom_commands_of(
@@ -209,6 +215,9 @@ def custom_commands_of(
     made: dict[str, CustomCommand] = {}
     refused: list[Phrase] = []
     for one in (*mine, *commands_of_texts(session.archive.project_commands())):
+        if isinstance(one, Phrase):
+            refused.append(one)
+            continue
         if one.name in built_in or one.name in made:
             values = {"name": one.name, "file": one.source}
             refused.append(

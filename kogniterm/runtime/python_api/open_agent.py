@@ -38,6 +38,8 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Question
 
@@ -54,7 +56,7 @@ AskProgram: TypeAlias = Callable[[str, tuple[str, ...]], MaybeAwaitable[str | No
 def open_agent(
     folder: str | os.PathLike[str] = ".",
     *,
-    model: str | None = None,
+    model: str | BaseChatModel | None = None,
     approve: Approve | None = None,
     ask: AskProgram | None = None,
     on_event: EventSink | None = None,
@@ -65,7 +67,8 @@ def open_agent(
 ) -> Agent:
     """Open a session in `folder` and return its agent; use it with `async with`.
 
-    `model` is a name as for `--model`; without it the configured one. `approve` is asked about each
+    `model` is a name as for `--model`, or a chat model of LangChain, which stays yours to close;
+    without it the configured one. `approve` is asked about each
     action that policy neither allows nor denies, and may be a coroutine function; without it such
     actions are refused, as in `kogniterm run` without a user. `ask` answers questions of the model.
     `on_event` receives every event on the loop's thread, in order. `tools` are functions marked
@@ -82,7 +85,8 @@ def open_agent(
     if not workspace.is_dir():
         raise UsageError("{folder} is not a folder.", folder=str(workspace))
     environ = settings_room.environment()
-    flags: dict[str, object] = {"model": model, "plan_approval": "never", **settings}
+    name = model if isinstance(model, str) else None
+    flags: dict[str, object] = {"model": name, "plan_approval": "never", **settings}
     if storage is not None and "://" in str(storage):
         flags["database_url"] = str(storage)
     elif storage is not None:
@@ -95,6 +99,7 @@ def open_agent(
         session_id=session,
         environ=environ,
         tools=tuple(tools),
+        chat=None if isinstance(model, str) else model,
     )
     approver = Unattended() if approve is None else ProgramApprover(approve)
     return Agent(opened, approver, ask, on_event or (lambda event: None))

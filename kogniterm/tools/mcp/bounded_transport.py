@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 from httpx2 import AsyncByteStream, Request, Response
 
+from kogniterm.settings import proxies
 from kogniterm.tools.mcp.remote_address import is_loopback, origin
 
 T = TypeVar("T")
@@ -53,12 +54,25 @@ async def _in_time(waiting: Awaitable[T], until: float | None) -> T:
         raise httpx2.ReadTimeout("the answer took too long") from error
 
 
+def bounded_network(url: httpx2.URL, *, insecure: bool) -> dict[str, Any]:
+    """Return the arguments of a client that sends through this machine's proxies, bounded.
+
+    A server of this machine is reached without a proxy.
+    """
+    found = {} if is_loopback(url.host) else proxies()
+    mounts = {
+        pattern: BoundedTransport(url, insecure=insecure, proxy=proxy) if proxy else None
+        for pattern, proxy in found.items()
+    }
+    direct = BoundedTransport(url, insecure=insecure)
+    return {"trust_env": False, "transport": direct, "mounts": mounts}
+
+
 class BoundedTransport(httpx2.AsyncHTTPTransport):
     """Sends one request, within the limits, to where it may go."""
 
-    def __init__(self, url: httpx2.URL, *, insecure: bool) -> None:
-        # As for the other tools: no proxy of the environment, no certificates named there.
-        super().__init__(trust_env=False)
+    def __init__(self, url: httpx2.URL, *, insecure: bool, proxy: str | None = None) -> None:
+        super().__init__(verify=httpx2.create_ssl_context(), trust_env=False, proxy=proxy)
         self._plain = {url.host} if insecure or is_loopback(url.host) else set()
 
     async def handle_async_request(self, request: Request) -> Response:

@@ -24,18 +24,26 @@ def call_end(server: str, tool: str, result: Any) -> tuple[Observation, bool]:
     """Return the end of a call, from the SDK's `CallToolResult`."""
     texts, images = _contents(result.content)
     structured = result.structured_content
-    if structured is not None and structured not in map(_value, texts):
+    if structured is not None and not _repeats(structured, texts):
         texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
     text = clean("\n\n".join(texts))[:MAX_TEXT]
     told = untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
     return Observation(told, tuple(images)), bool(result.is_error)
 
 
+def _repeats(structured: Any, texts: list[str]) -> bool:
+    """Return whether the texts say it all, as JSON or, where it wraps one result, as that."""
+    values = list(map(_value, texts))
+    wrapped = list(structured.values()) if isinstance(structured, dict) else []
+    found = [structured, *(wrapped if len(wrapped) == 1 else ())]
+    return bool(texts) and any(one in (texts, values, *texts, *values) for one in found)
+
+
 def _value(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return text
 
 
 def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation:

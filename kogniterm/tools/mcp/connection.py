@@ -29,6 +29,7 @@ from kogniterm.tools.mcp.mcp_errors import (
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_questions import answered, roots_result
 from kogniterm.tools.mcp.server_values import (
+    LEFT_OUT,
     Elicit,
     Listing,
     Progress,
@@ -233,18 +234,23 @@ class Connection:
         client = self._connected()
         self.changed = False
         can = client.server_capabilities
-        valid: list[float] = []
-        tools = await self._listed(lambda at: client.list_tools(cursor=at), "tools", valid)
+        pages: list[Any] = []
+        tools = await self._listed(lambda at: client.list_tools(cursor=at), "tools", pages)
+        valid = [float(getattr(page, "ttl_ms", 0) or 0) / 1000 for page in pages]
         prompts = resources = ()
         if can.prompts is not None:
-            prompts = await self._listed(lambda at: client.list_prompts(cursor=at), "prompts", [])
+            prompts = await self._listed(
+                lambda at: client.list_prompts(cursor=at), "prompts", pages
+            )
         if can.resources is not None:
             resources = await self._listed(
-                lambda at: client.list_resources(cursor=at), "resources", []
+                lambda at: client.list_resources(cursor=at), "resources", pages
             )
             with suppress(McpError):  # a server may have none, and not know the question
                 resources += await self._listed(
-                    lambda at: client.list_resource_templates(cursor=at), "resource_templates", []
+                    lambda at: client.list_resource_templates(cursor=at),
+                    "resource_templates",
+                    pages,
                 )
         info = client.server_info
         title = f"{info.name} {info.version}".strip() if info is not None else ""
@@ -255,17 +261,18 @@ class Connection:
             one_line(clean(title), 80),
             min(valid, default=0.0),
             clean(client.instructions or "").strip()[:MAX_INSTRUCTIONS],
+            tuple(name for page in pages for name in _left_out(page)),
         )
 
     async def _listed(
-        self, page: Callable[[str | None], Coroutine[Any, Any, Any]], name: str, valid: list[float]
+        self, page: Callable[[str | None], Coroutine[Any, Any, Any]], name: str, pages: list[Any]
     ) -> tuple[Any, ...]:
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             result = await self._bounded(page(cursor), LIST_SECONDS)
             found += getattr(result, name)
-            valid.append(float(getattr(result, "ttl_ms", 0) or 0) / 1000)
+            pages.append(result)
             cursor = result.next_cursor
             if not cursor or len(found) >= MAX_TOOLS:
                 break
@@ -377,6 +384,14 @@ class Connection:
 
 def _told(error: BaseException) -> str:
     return one_line(clean(str(error)), 400).rstrip(".") or type(error).__name__
+
+
+def _left_out(page: Any) -> list[str]:
+    """Return the names of what is left out of a page of a list."""
+    found = [one_line(clean(name), 100) for name in (page.meta or {}).get(LEFT_OUT, ())]
+    if found:
+        log.warning("mcp: left out of a list, because they are not valid: %s", ", ".join(found))
+    return found
 
 
 def _tool(tool: Any) -> ServerTool:

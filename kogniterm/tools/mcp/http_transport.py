@@ -32,7 +32,7 @@ from kogniterm.tools.mcp.bounded_transport import (
     IDLE_SECONDS,
     LIMIT,
     MAX_MESSAGE,
-    BoundedTransport,
+    bounded_network,
 )
 from kogniterm.tools.mcp.http_failures import check_answer, request_failure
 from kogniterm.tools.mcp.mcp_errors import (
@@ -44,6 +44,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpUnreachableError,
 )
 from kogniterm.tools.mcp.remote_address import checked_address, checked_headers
+from kogniterm.tools.mcp.server_values import leave_out_invalid
 
 _UNLIMITED = (CALL, "subscriptions/listen")
 
@@ -124,6 +125,7 @@ class _Messages:
     async def __anext__(self) -> Any:
         item = await anext(self._messages)
         answer = getattr(item, "message", None)  # a failure to read one has none
+        leave_out_invalid(getattr(answer, "result", None))
         if isinstance(answer, JSONRPCError) and (failure := self._failure(answer)) is not None:
             answer.error = ErrorData(code=INTERNAL_ERROR, message=str(failure), data=failure)
         return item
@@ -171,8 +173,7 @@ async def open_http(
             "Accept-Encoding": "identity",
         },
         timeout=httpx2.Timeout(answer_seconds, connect=CONNECT_SECONDS, read=idle_seconds),
-        trust_env=False,
-        transport=BoundedTransport(address, insecure=insecure),
+        **bounded_network(address, insecure=insecure),
     )
     async with (
         client,

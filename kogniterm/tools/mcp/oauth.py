@@ -40,7 +40,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from kogniterm.tools.mcp.bounded_transport import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
-    BoundedTransport,
+    bounded_network,
 )
 from kogniterm.tools.mcp.http_transport import open_http
 from kogniterm.tools.mcp.mcp_errors import (
@@ -192,8 +192,7 @@ class SignIn(httpx2.Auth):
         """
         client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-            trust_env=False,
-            transport=BoundedTransport(httpx2.URL(self.url), insecure=self.insecure),
+            **bounded_network(httpx2.URL(self.url), insecure=self.insecure),
         )
         async with client, aclosing(flow.async_auth_flow(request)) as steps:
             outgoing = await anext(steps)

@@ -74,10 +74,46 @@ class Listing:
     title: str = ""
     valid_for: float = 0.0
     instructions: str = ""
+    left_out: tuple[str, ...] = ()
+    """Names of tools and other offers that are no valid ones."""
 
     def tool(self, name: str) -> ServerTool | None:
         """Return the tool called `name`."""
         return next((one for one in self.tools if one.name == name), None)
+
+
+LEFT_OUT = "kogniterm/left_out"
+"""The key of a list's own notes below which `leave_out_invalid` names what it left out."""
+
+
+def leave_out_invalid(result: object) -> None:
+    """Keep the valid tools, prompts and resources of a list: the SDK would refuse all for one."""
+    if not isinstance(result, dict):
+        return
+    import mcp_types
+    from pydantic import ValidationError
+
+    kinds = (
+        ("tools", mcp_types.Tool),
+        ("prompts", mcp_types.Prompt),
+        ("resources", mcp_types.Resource),
+        ("resourceTemplates", mcp_types.ResourceTemplate),
+    )
+    for name, kind in kinds:
+        if isinstance(result.get(name), list):
+            valid, left_out = [], []
+            for number, one in enumerate(result[name], 1):
+                if isinstance(one, dict) and isinstance(one.get("inputSchema"), dict):
+                    one["inputSchema"]["type"] = "object"
+                try:
+                    kind.model_validate(one, by_name=False)
+                    valid.append(one)
+                except ValidationError:
+                    named = one.get("name") if isinstance(one, dict) else None
+                    left_out.append(named if isinstance(named, str) else f"{name} {number}")
+            result[name] = valid
+            if left_out:
+                result["_meta"] = {LEFT_OUT: left_out}
 
 
 FieldKind = Literal["text", "number", "integer", "boolean", "list"]

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
+from kogniterm.tools.mcp.server_values import leave_out_invalid
 from kogniterm.types import Phrase
 
 MAX_MESSAGE = 16 * 1024 * 1024
@@ -115,7 +116,7 @@ async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[
         try:
             whole = _HALVES.sub(lambda found: found[1] or b"\\ufffd", line)
             message = jsonrpc_message_adapter.validate_json(whole, by_name=False)
-            _leave_out_bad_tools(getattr(message, "result", None))
+            leave_out_invalid(getattr(message, "result", None))
             yield SessionMessage(message)
         except ValueError:
             noise += 1
@@ -123,18 +124,6 @@ async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[
                 wrote = Phrase("it wrote what is no MCP message: {line}", {"line": shown(line)})
                 problem.text = wrote
                 return
-
-
-def _leave_out_bad_tools(result: object) -> None:
-    """Keep the tools of a list that can be called: the SDK would refuse all for one."""
-    if isinstance(result, dict) and isinstance(result.get("tools"), list):
-        tools = [one for one in result["tools"] if isinstance(one, dict)]
-        schemas = [one.get("inputSchema") for one in tools]
-        result["tools"] = [
-            {**tool, "inputSchema": {**schema, "type": "object"}}
-            for tool, schema in zip(tools, schemas, strict=True)
-            if isinstance(tool.get("name"), str) and isinstance(schema, dict)
-        ]
 
 
 async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[bytes]:

@@ -29,10 +29,10 @@ from kogniterm.addons.import_agents.import_settings import (
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
-from kogniterm.runtime.extensions.agent_files import agents_of_folder
+from kogniterm.runtime.extensions.agent_files import AgentFile, agents_of_folder
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
-from kogniterm.runtime.inputs.custom_commands import commands_of_folder
+from kogniterm.runtime.inputs.custom_commands import CustomCommand, commands_of_folder
 from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 from kogniterm.tools.mcp.server_config import parse_servers
 from tests.support.other_agents import BEARER, HOMES, PLAIN, SECRETS, TOKEN
@@ -455,7 +455,11 @@ def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:
     servers = parse_servers(paths.extensions.mcp_servers.read_text(), "mcp.json")
     assert not servers.problems
     assert len(servers.servers) == 11
-    names = [one.name for one in commands_of_folder(paths.extensions.commands)]
+    names = [
+        one.name
+        for one in commands_of_folder(paths.extensions.commands)
+        if isinstance(one, CustomCommand)
+    ]
     assert names == ["deploy", "fix", "git:commit", "git:fix", "review", "test"]
     sources = SkillSources(paths, home, home)
     own = {one.name: one.state for one in sources.find() if one.where == "user"}
@@ -469,7 +473,11 @@ def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:
         ("PreToolUse", "Bash|Write"),
         ("Stop", ""),
     ]
-    agents = {one.name: one for one in agents_of_folder(paths.extensions.agents, ())}
+    agents = {
+        one.name: one
+        for one in agents_of_folder(paths.extensions.agents, ())
+        if isinstance(one, AgentFile)
+    }
     assert set(agents) == {"reviewer", "tester", "writer"}
     assert not any(one.notices for one in agents.values())
     assert "write_file" not in agents["reviewer"].tools

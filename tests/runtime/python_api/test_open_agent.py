@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 import kogniterm
 from kogniterm.errors import SettingsError, UsageError
@@ -50,6 +53,35 @@ async def test_a_task_runs_to_its_answer_and_the_callback_sees_the_facts(home: P
         answer = await agent.run("write it")
     assert (answer.stop, answer.text, answer.exit_code) == ("done", "Written.", 0)
     assert asked == [("echo hi > f.txt", "workspace_write")]
+    assert (home / "work" / "f.txt").read_text() == "hi\n"
+
+
+class Scripted(BaseChatModel):
+    """A program's own chat model, which does not stream."""
+
+    replies: list[AIMessage]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, messages: Any, *_more: Any, **_options: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self.replies.pop(0))])
+
+    def bind_tools(self, tools: Any, **_options: Any) -> Any:
+        assert any("execute_command" in str(one) for one in tools)
+        return self
+
+
+async def test_a_chat_model_of_the_program_takes_the_place_of_a_name(home: Path) -> None:
+    call = {"name": "execute_command", "args": {"command": "echo hi > f.txt"}, "id": "1"}
+    replies = [AIMessage("", tool_calls=[call]), AIMessage("Written.")]
+    chat = Scripted(replies=replies)
+    options: dict[str, Any] = {"model": chat, "plan": "never", "memory": "off"}
+    async with agent_with(home, WRITES, approve=lambda *_: True, **options) as agent:
+        answer = await agent.run("write it")
+        assert agent.session.model.name == "langchain:Scripted"
+    assert (answer.stop, answer.text) == ("done", "Written.")
     assert (home / "work" / "f.txt").read_text() == "hi\n"
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from mcp import Client, MCPError
+from mcp_types import CallToolResult, TextContent
 
 from kogniterm.errors import ToolError
+from kogniterm.tools.mcp.call_results import call_end
 from kogniterm.tools.mcp.http_transport import open_http
 from kogniterm.tools.mcp.mcp_errors import (
     McpCallLostError,
@@ -22,6 +26,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpUnreachableError,
     failure_of,
 )
+from kogniterm.tools.mcp.server_values import LEFT_OUT
 from tests.support.mcp_peers import BadServer, start_peer
 
 
@@ -89,6 +94,50 @@ async def test_a_call_whose_result_is_lost_is_unknown_and_sent_once(
     assert isinstance(error, McpCallLostError), error
     assert "may or may not have been carried out" in str(error)
     assert bad.calls[name] == 1
+
+
+async def test_a_tool_that_is_none_costs_no_other(bad: BadServer) -> None:
+    async with Client(open_http(f"{bad.url}/mcp", server="bad")) as client:
+        listed = await client.list_tools()
+    assert {"own", "cut"} <= {one.name for one in listed.tools}
+    assert listed.meta == {LEFT_OUT: ["invalid"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "structured", "once"),
+    [
+        ("hello", {"result": "hello"}, True), ("5", {"result": 5}, True), ("[1]", [1], True),
+        ("4 items", {"items": [1]}, False), ("", {"result": []}, False),
+    ],
+)  # fmt: skip
+def test_a_result_that_wraps_its_text_is_given_once(text: str, structured: Any, once: bool) -> None:
+    content = [TextContent(text=text)] if text else []
+    found, _failed = call_end(
+        "bad", "t", CallToolResult(content=content, structured_content=structured)
+    )
+    assert (found.text.count("\n") == 2) is once, found.text
+
+
+async def test_a_remote_server_is_reached_by_the_proxy_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NO_PROXY with a network of IPv6, which httpx cannot read, does not end the connection."""
+    asked: list[str] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n")).decode().split()[1])
+        writer.write(b"HTTP/1.1 403 no\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = proxy.sockets[0].getsockname()[1]
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("NO_PROXY", "fd00::/8,[::1]")
+    async with proxy:
+        with pytest.raises(BaseExceptionGroup):
+            async with Client(open_http("https://mcp.example.test/mcp", server="far")):
+                pass
+    assert set(asked) == {"mcp.example.test:443"}
 
 
 async def test_a_broken_stream_is_continued_without_a_second_call(bad: BadServer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.inputs.custom_commands import parse_command
+from kogniterm.runtime.inputs.custom_commands import CustomCommand, parse_command
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify
@@ -244,13 +244,18 @@ def test_front_matter_describes_and_is_not_sent() -> None:
     command = parse_command(
         "review", "---\ndescription: Review a branch\narguments: BRANCH\n---\nLook: $1\n"
     )
-    assert command is not None
+    assert isinstance(command, CustomCommand)
     assert (command.description, command.arguments) == ("Review a branch", "BRANCH")
     given = command.given("main", "/", lambda text: ())
     assert (given.text, given.line) == ("Look: main", "/review main")
-    assert parse_command("No Name", "x") is None
+    for path, text, why in (
+        ("No Name", "x", "its name cannot be typed as a command"),
+        ("a.toml", "description = 'x'", "it has no prompt"),
+        ("a.toml", "prompt = [", "a, line 1: "),
+    ):
+        assert str(parse_command(path, text)).startswith(f"Custom command {path} ignored: {why}")
     plain = parse_command("plain", "# A heading\nText\x1b[2J")
-    assert plain is not None
+    assert isinstance(plain, CustomCommand)
     assert plain.description == "A heading"
     assert "\x1b" not in plain.template.body
 

@@ -87,6 +87,12 @@ class SkillService(Extension):
         """Look at the disk again; return all skills there are."""
         seen, self._seen = self._seen, None
         self.found = self.sources.find(seen)
+        self.notices = tuple(
+            Phrase("Skill {name} ({file}) ignored: {why}",
+                   {"name": one.name, "file": one.folder, "why": one.problem})
+            for one in self.found
+            if one.problem is not None
+        )  # fmt: skip
         self._tool_offered = self._tool_offered or any(one.state in _USABLE for one in self.found)
         return self.found
 

@@ -98,7 +98,15 @@ def show_server(server: Server) -> Report:
         new = Phrase("New since you trusted it (/mcp trust {name}): {tools}", values)
         notes.append(new)
     rows = tool_rows(server, server.tools)
+    notes += _left_out(server.record.listing)
     return Report(server_json(server), launch_lines(server.config), rows, notes)
+
+
+def _left_out(listing: Listing) -> list[Phrase]:
+    if not listing.left_out:
+        return []
+    names = {"names": ", ".join(listing.left_out)}
+    return [Phrase("Left out, because they are not valid: {names}", names)]
 
 
 Agree = Callable[[Phrase, Sequence[Shown], Phrase], Awaitable[bool]]
@@ -136,7 +144,7 @@ async def trust_server(
         values = {**name, "count": len(server.tools)}
         told = Phrase("MCP server {name} is trusted; {count} tools can be used.", values)
     data = {"server": server.config.name, "tools": [tool.name for tool in server.tools]}
-    return Report(data, [told])
+    return Report(data, [told, *_left_out(listing)])
 
 
 async def started(listing: Awaitable[Listing]) -> Listing:
