@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.memory_database import INDEX_TABLES, SCOPE_OF_IDS, MemoryDatabase
@@ -51,6 +51,9 @@ K1 = 0.9
 B = 0.4
 KEYWORD = 0.6
 """Weight of a term that is in the keywords only."""
+
+_FEW = 100
+"""Most facts that hold a term which is looked up together with others."""
 
 _SCOPE = "user_id = ? AND project_id IN (?, ?)"
 
@@ -123,49 +126,68 @@ class StoredWords:
     def __len__(self) -> int:
         return self._facts
 
+    def count(self, terms: Iterable[str]) -> None:
+        """Count the facts that hold each of these terms, for `holding`, in one look-up."""
+        unknown = [term for term in dict.fromkeys(terms) if term not in self._holding]
+        self._holding.update(dict.fromkeys(unknown, 0))
+        for some, marks in in_pieces(unknown):
+            self._holding.update(
+                self._sql.execute(
+                    f"SELECT term, count(*) FROM fact_words WHERE {_SCOPE} AND term IN ({marks}) "
+                    "GROUP BY term",
+                    (*self._bound, *some),
+                )
+            )
+
     def holding(self, term: str) -> int:
         """Return the number of facts that hold `term`."""
-        count = self._holding.get(term)
-        if count is None:
-            row = self._sql.one(
-                f"SELECT count(*) FROM fact_words WHERE {_SCOPE} AND term = ?",
-                (*self._bound, term),
-            )
-            count = self._holding[term] = int(row[0]) if row else 0
-        return count
+        if term not in self._holding:
+            self.count((term,))
+        return self._holding[term]
 
     def weight(self, holding: int) -> float:
         """Return the most that a term which `holding` facts hold can add to a score."""
         return idf(holding, self._facts) * (K1 + 1)
 
-    def impacts(self, term: str, only: Collection[int] | None = None) -> Mapping[int, float]:
-        """Return the saturated frequency of `term`, 0 to 1, in each fact that holds it."""
+    def impacts(
+        self, terms: Iterable[str], only: Collection[int] | None = None
+    ) -> Mapping[str, Mapping[int, float]]:
+        """Return the saturated frequency of each term, 0 to 1, in each fact (of `only`).
+
+        Facts outside `only` may be there too. Terms of few facts are looked up together.
+        """
         impact = "fact_id, weight / (weight + ? + ? * length)"
         shape = (K1 * (1 - B), K1 * B / self._average)
-        if only is None or len(only) >= self.holding(term):
-            rows = self._sql.execute(
-                f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ?",
-                (*shape, *self._bound, term),
-            )
-            return dict(rows)
-        found: dict[int, float] = {}
-        for some, marks in in_pieces(list(only)):
-            found.update(
-                self._sql.execute(
-                    f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ? "
-                    f"AND fact_id IN ({marks})",
-                    (*shape, *self._bound, term, *some),
+        found: dict[str, dict[int, float]] = {term: {} for term in terms}
+        few = [term for term in found if self.holding(term) <= _FEW]
+        for some, marks in in_pieces(few):
+            for term, fact_id, held in self._sql.execute(
+                f"SELECT term, {impact} FROM fact_words WHERE {_SCOPE} AND term IN ({marks})",
+                (*shape, *self._bound, *some),
+            ):
+                found[term][fact_id] = held
+        query = f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ?"
+        for term in found.keys() - few:
+            bound = (*shape, *self._bound, term)
+            if only is None or len(only) >= self.holding(term):
+                found[term] = dict(self._sql.execute(query, bound))
+                continue
+            for chosen, marks in in_pieces(list(only)):
+                found[term].update(
+                    self._sql.execute(f"{query} AND fact_id IN ({marks})", (*bound, *chosen))
                 )
-            )
         return found
 
-    def of_root(self, shared: str) -> Iterable[str]:
-        """Return the terms with the root `shared`."""
-        rows = self._sql.execute(
-            "SELECT term FROM fact_terms WHERE user_id = ? AND root = ?",
-            (self._sql.user, shared),
-        )
-        return [term for (term,) in rows if self.holding(term)]
+    def of_roots(self, roots: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return the terms of each of these roots, also those that only others' facts hold."""
+        found: dict[str, list[str]] = {}
+        for some, marks in in_pieces(list(dict.fromkeys(roots))):
+            for term, shared in self._sql.execute(
+                f"SELECT term, root FROM fact_terms WHERE user_id = ? AND root IN ({marks})",
+                (self._sql.user, *some),
+            ):
+                found.setdefault(shared, []).append(term)
+        return found
 
     def find_terms(self, first: str, length: int) -> Iterable[str]:
         """Return the terms of `length` characters that begin with `first`."""
@@ -173,7 +195,9 @@ class StoredWords:
             "SELECT term FROM fact_terms WHERE user_id = ? AND term >= ? AND term < ? AND size = ?",
             (self._sql.user, first, chr(ord(first) + 1), length),
         )
-        return [term for (term,) in rows if self.holding(term)]
+        found = [term for (term,) in rows]
+        self.count(found)
+        return filter(self.holding, found)
 
     def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
         if self._texts is not None:
@@ -324,21 +348,25 @@ class WordIndex:
         spoken = language_of(question)
         asked = tokens(question, spoken)
         names = {name for match in _NAME.findall(question) for name in raw_words(match)}
+        joined = [stem(one + two, spoken) for one, two in pairwise(raw_words(question))]
+        roots = self._look_up(asked, spoken, joined)
         weighed = [
             (
-                self._rarities(self._alternatives(token, spoken, token.word in names)),
+                self._rarities(self._alternatives(token, spoken, roots, token.word in names)),
                 (1 + math.log(count)) * (NAME if token.word in names else 1.0),
             )
             for token, count in Counter(asked).items()
         ]
-        weighed += [(self._rarities({term: 1.0}), 1.0) for term in self._joined(question, spoken)]
+        # Words that the question writes apart ("stand up").
+        weighed += [(self._rarities({one: 1.0}), 1.0) for one in joined if self._index.holding(one)]
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
         scores = dict.fromkeys(also, 0.0)
+        holders: dict[str, Set[int]] = {}
         for rarities, boost in weighed:
             only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
             ahead -= boost * max(rarities.values(), default=0.0)
-            added = self._score(rarities, only)
+            added = self._score(rarities, only, holders)
             if not scores:
                 scores = {fact_id: boost * score for fact_id, score in added.items()}
                 continue
@@ -347,7 +375,13 @@ class WordIndex:
                 scores[fact_id] = before(fact_id, 0.0) + boost * score
         pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
         best = sorted(scores, key=scores.__getitem__, reverse=True)[: pool or _REORDERED]
-        for fact_id, held in self._index.terms(best).items() if pairs else ():
+        # To find the terms of a text takes long: only those of facts that can have such a pair.
+        both = {
+            fact_id
+            for one, two in pairs
+            for fact_id in holders.get(one, set()) & holders.get(two, set())
+        }
+        for fact_id, held in self._index.terms([one for one in best if one in both]).items():
             kept = sum(map(pairs.__contains__, pairwise(held)))
             scores[fact_id] *= 1.0 + ADJACENT * min(kept, 2)
         if pool is None:
@@ -358,17 +392,32 @@ class WordIndex:
         """Return the score that a word of one fact alone adds to a fact of average length."""
         return idf(1, len(self)) if len(self) else 0.0
 
-    def _alternatives(self, token: Token, spoken: Language, is_name: bool) -> dict[str, float]:
+    def _look_up(
+        self, asked: Sequence[Token], spoken: Language, joined: Sequence[str]
+    ) -> Mapping[str, Sequence[str]]:
+        """Count all terms that may answer, and return the terms of the roots of the words."""
+        other: Language = "en" if spoken == "es" else "es"
+        exact = {term for token in asked for term in (token.stem, stem(token.word, other))}
+        roots = self._index.of_roots(map(root, exact))
+        tables = (related_stems(), translated_stems(spoken), translated_stems(other))
+        answers = (term for table in tables for one in exact for term in table.get(one, ()))
+        self._index.count((*exact, *joined, *chain(*roots.values()), *answers))
+        return roots
+
+    def _alternatives(
+        self,
+        token: Token,
+        spoken: Language,
+        roots: Mapping[str, Sequence[str]],
+        is_name: bool,
+    ) -> dict[str, float]:
         """Return the indexed terms for a question word, with weights. Names are not translated."""
         found: dict[str, float] = {}
         other_language: Language = "en" if spoken == "es" else "es"
         exact = (token.stem, stem(token.word, other_language))
+        self._also(found, exact, 1.0)
         for term in exact:
-            if self._index.holding(term):
-                found[term] = 1.0
-        for term in exact:
-            for other in self._index.of_root(root(term)):
-                found.setdefault(other, SAME_ROOT)
+            self._also(found, roots.get(root(term), ()), SAME_ROOT)
         if not is_name:
             self._also(found, translated_stems(spoken).get(token.stem, ()), TRANSLATED)
             for term in exact:
@@ -381,13 +430,6 @@ class WordIndex:
             if not found:
                 found.update(dict.fromkeys(self._parts(token.word, spoken), SAME_ROOT))
         return found
-
-    def _joined(self, question: str, spoken: Language) -> Iterable[str]:
-        """Yield indexed terms that the question writes as two words ("stand up")."""
-        for one, two in pairwise(raw_words(question)):
-            term = stem(one + two, spoken)
-            if self._index.holding(term):
-                yield term
 
     def _also(self, found: dict[str, float], stems: Iterable[str], weight: float) -> None:
         for one in stems:
@@ -421,18 +463,26 @@ class WordIndex:
         }
 
     def _score(
-        self, rarities: Mapping[str, float], only: Mapping[int, float] | None
+        self,
+        rarities: Mapping[str, float],
+        only: Mapping[int, float] | None,
+        holders: dict[str, Set[int]],
     ) -> dict[int, float]:
-        """Return the score that a concept adds to each fact (of `only`), by its best term."""
+        """Return the score that a concept adds to each fact (of `only`), by its best term.
+
+        `holders` gets the facts that hold each term.
+        """
         best: dict[int, float] = {}
-        for term, rarity in rarities.items():
-            impacts = self._index.impacts(term, only)
+        impacts = self._index.impacts(rarities, only)
+        for term, held in impacts.items():
+            rarity = rarities[term]
             if not best:
-                best = {fact_id: rarity * impact for fact_id, impact in impacts.items()}
+                best = {fact_id: rarity * impact for fact_id, impact in held.items()}
                 continue
-            for fact_id, impact in impacts.items():
+            for fact_id, impact in held.items():
                 if rarity * impact > best.get(fact_id, 0.0):
                     best[fact_id] = rarity * impact
+        holders.update((term, held.keys()) for term, held in impacts.items())
         return best
 
 

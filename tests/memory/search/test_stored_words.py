@@ -66,12 +66,16 @@ def test_bm25_by_hand(database: MemoryDatabase) -> None:
         word_index.make(database, facts)
     words = StoredWords(database, ("", "shop"))
     words.refresh()
-    assert words.impacts("alpha") == {1: pytest.approx(1 / 1.9)}
-    assert words.impacts("beta")[2] == pytest.approx(2 / 2.9)
+    assert words.impacts(["alpha"])["alpha"] == {1: pytest.approx(1 / 1.9)}
+    assert words.impacts(["beta"])["beta"][2] == pytest.approx(2 / 2.9)
     assert words.weight(words.holding("alpha")) == pytest.approx(math.log(2) * 1.9)
     word_index.remove(database, 1)
     words.refresh()
-    assert (len(words), words.holding("alpha"), words.impacts("alpha")) == (1, 0, {})
+    assert (len(words), words.holding("alpha"), words.impacts(["alpha"])) == (
+        1,
+        0,
+        {"alpha": {}},
+    )
 
 
 @in_one_database
