@@ -212,7 +212,7 @@ class NodeRunner:
         inner = self.recipe.node(node.map.do)
 
         async def one(at: int, item: Any) -> NodeResult:
-            return await self.run(inner, replace(scope, item=item, key=f"{node.id}/{at + 1}"))
+            return await self.run(inner, replace(scope, item=item, key=f"{scope.key}/{at + 1}"))
 
         results = await side_by_side(items, one, node.map.parallel)
         texts = [result.part("value") for result in results]

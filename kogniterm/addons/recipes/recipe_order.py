@@ -57,7 +57,7 @@ def waits_for(node: Node, begun: Sequence[Node], recipe: Recipe) -> set[str]:
 
 
 def _threads(node: Node, recipe: Recipe) -> set[str]:
-    return {one.thread for one in (node, *recipe.used_by(node)) if one.thread is not None}
+    return {one.thread for one in (node, *recipe.below(node)) if one.thread is not None}
 
 
 def _disturb(one: Access, other: Access) -> bool:

@@ -200,9 +200,21 @@ class Recipe(_RecipeModel):
         """Return the node that a map repeats, or those that a model may call."""
         return tuple(self.node(name) for name in _names_used(node))
 
+    def below(self, node: Node) -> tuple[Node, ...]:
+        """Return all nodes that `node` uses, and that these use in turn, each once."""
+        known = {one.id: one for one in self.nodes}
+        found: dict[str, Node] = {}
+        names = [*_names_used(node)]
+        while names:
+            name = names.pop(0)
+            if name in known and name not in found:
+                found[name] = known[name]
+                names += _names_used(known[name])
+        return tuple(found.values())
+
     def needs(self, node: Node) -> set[str]:
         """Return the nodes whose results `node`, or a node that it uses, refers to."""
-        texts = [text for one in (node, *self.used_by(node)) for text in one.texts()]
+        texts = [text for one in (node, *self.below(node)) for text in one.texts()]
         return {
             match[1].split(".")[1]
             for text in texts
@@ -278,14 +290,24 @@ def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[Phrase]:
             yield Phrase(
                 "node {node} uses {name}, which does not exist", {"node": node.id, "name": name}
             )
-        elif recipe.node(name).kind not in (*ORDERED, *(("model",) if node.map else ())):
+        elif recipe.node(name).kind not in (*ORDERED, "model", *(("map",) if node.model else ())):
             yield Phrase(
                 "node {node} cannot use {name}: only {kinds} nodes",
                 {
                     "node": node.id,
                     "name": name,
-                    "kinds": ", ".join((*ORDERED, "model") if node.map else ORDERED),
+                    "kinds": ", ".join((*ORDERED, "model", *(("map",) if node.model else ()))),
                 },
+            )
+    below = recipe.below(node)
+    if node in below:
+        yield Phrase("node {node} uses itself", {"node": node.id})
+    # The one that calls it may hold the history that it would wait for.
+    for one in below if node.model is not None else ():
+        if one.thread is not None:
+            yield Phrase(
+                "node {node}: {name} is run by a model, and cannot have a thread",
+                {"node": node.id, "name": one.id},
             )
     if node.agent is not None and not isinstance(node.tools, str | None):
         yield Phrase(

@@ -133,6 +133,15 @@ async def test_items_run_within_the_bound_and_their_results_keep_the_order() -> 
         ("[{id: a, map: {over: x, do: b, parallel: 33}}, {id: b, command: y}]", "too large"),
         ("[{id: a, map: {over: x, do: b}}, {id: b, condition: {value: x, equals: 1}, then: end}]",
          "only command, tool, agent, model nodes"),
+        ("[{id: a, model: x, tools: [b]}, {id: b, condition: {value: x, equals: 1}, then: end}]",
+         "only command, tool, agent, model, map nodes"),
+        ("[{id: c, command: x}, {id: a, model: x, tools: [b]}, {id: b, model: y, tools: [a]}]",
+         "a uses itself"),
+        ("[{id: a, model: x, thread: t, tools: [b]}, {id: b, map: {over: x, do: c}},"
+         " {id: c, model: y, thread: t}]", "c is run by a model, and cannot have a thread"),
+        ("[{id: a, model: x, tools: [b]}, {id: b, map: {over: x, do: c}},"
+         " {id: c, model: 'y {{nodes.d.text}}'}, {id: d, command: z}]",
+         "a refers to the result of d, which does not run before it"),
     ],
 )  # fmt: skip
 def test_a_wrong_order_is_refused_with_the_reason(nodes: str, part: str) -> None:

@@ -124,6 +124,31 @@ async def test_a_model_node_gets_the_right_sum_from_its_calculator(make_flow: Ma
     assert (ran.name, ran.observation) == ("calculate", "1111111110")
 
 
+async def test_models_and_maps_are_tools_of_a_model(make_flow: MakeFlow) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: ask, model: Compare the fruits., tools: [each]}
+  - {id: each, map: {over: "{{arguments.of}}", do: taste}, parameters: {of: {type: list}}}
+  - {id: taste, model: "Taste {{item}}.", tools: [calculate]}
+  - {id: calculate, tool: calculate, arguments: {formula: "1 + 1"}}
+"""
+    script = """
+replies:
+  - calls: [{tool: each, arguments: {of: [figs, plums]}}]
+  - {expect: {last_contains: Taste figs}, calls: [{tool: calculate, arguments: {}}]}
+  - {text: Sweet.}
+  - {expect: {last_contains: Taste plums}, text: Sour.}
+  - {text: The same fruits again., calls: [{tool: each, arguments: {of: [figs]}}]}
+  - {expect: {last_contains: Taste figs}, text: Still sweet.}
+  - {expect: {last_contains: Still sweet}, text: Figs.}
+"""
+    flow = make_flow(script)
+    answer = await cook(flow, recipe)
+    assert (answer.text, answer.usage.calls) == ("Figs.", 7)
+    assert [one.name for one in flow.of(events.ToolRan)] == ["calculate"]
+
+
 async def test_a_command_node_as_a_tool_is_asked_for(make_flow: MakeFlow) -> None:
     recipe = """
 name: r
