@@ -103,7 +103,9 @@ def _unasked(run: Published, name: str) -> str:
 
 
 def _allowed(command: str) -> bool:
-    now = Circumstances(mode="auto", sandboxed=True, small_model=True, folder=_WORKSPACE)
+    now = Circumstances(
+        mode="auto", sandboxed=True, small_model=True, undoable=True, folder=_WORKSPACE
+    )
     return judge(classify(command, cwd=_WORKSPACE), circumstances=now).kind == "allow"
 
 

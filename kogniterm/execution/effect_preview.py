@@ -180,6 +180,13 @@ def _uppermost_new(path: Path, root: Path) -> Path:
     return path
 
 
+def with_workspace(report: RiskReport) -> RiskReport:
+    """Return `report` with the whole workspace changed, where its text does not tell the files."""
+    if report.label in ("safe_readonly", "workspace_write"):
+        return report
+    return replace(report, effects=(*report.effects, Effect("write", ".")))
+
+
 def plain_paths(
     reads: Iterable[str], writes: Iterable[str], workspace: str
 ) -> tuple[frozenset[str], frozenset[str]] | None:

@@ -303,7 +303,7 @@ def _open_execution(given: SessionInputs, stored: SessionStorage) -> SessionExec
         box = policy.sandbox.box
         policy.sandbox.box = replace(box, shown=(*box.shown, str(readable)))
     preimages = PreimageStore(given.paths.of_sessions.undo / SessionId(state.session_id))
-    policy.created = preimages.created
+    policy.created, policy.unkept = preimages.created, preimages.unkept
     inventory = None
     if settings.hosts_inventory is not None:
         trust = given.paths.trust_file

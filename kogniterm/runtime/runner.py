@@ -33,6 +33,7 @@ from kogniterm.errors import (
     ToolError,
     why,
 )
+from kogniterm.execution.effect_preview import with_workspace
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
@@ -157,7 +158,10 @@ class Runner:
         """Keep what will be overwritten, and write the intent to disk, before the start."""
         request, command = run.request, run.decision.command
         shown = self.journal.redact_command(command, request.effect)
-        self.keep_preimages(replace(request, command=shown), run.report)
+        # Auto mode lets a small model do what undo takes back, also where the text does not tell.
+        small = self.modes.model.info.one_command
+        report = with_workspace(run.report) if small else run.report
+        self.keep_preimages(replace(request, command=shown), report)
         self._write_intent(replace(request, command=command), output)
 
     def _write_intent(self, request: ActionRequest, output: str | None) -> None:

@@ -181,7 +181,7 @@ class Effect:
     """One thing a command would do, as far as its text tells; `target` is a path, host or name.
 
     `source` is the file that is copied, moved or linked there: it keeps its name when the target is
-    a folder.
+    a folder. Of what is deleted because it is moved, it is where that goes.
     """
 
     kind: EffectKind

@@ -150,6 +150,31 @@ async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
     flow = make_flow(script, sandbox="auto")
     assert (await flow.run("put in into made")).exit_code == 0
     assert (flow.folder / "made").read_text() == "in\n"
+    script = "model: {one_command: true}\nreplies: [{run: bash clean.sh}, {text: Done.}]"
+    flow = make_flow(script, sandbox="auto")
+    (flow.folder / "clean.sh").write_text("rm kept.txt; echo new > other.txt")
+    (flow.folder / "kept.txt").write_text("words")
+    assert (await flow.run("run clean.sh")).exit_code == 0
+    assert not (flow.folder / "kept.txt").exists()
+    undo = flow.session.undo
+    undo.store.restore(undo.latest())
+    assert (flow.folder / "kept.txt").read_text() == "words"
+    script = script.replace("bash clean.sh", "rm kept.txt")
+    flow = make_flow(script, sandbox="auto")
+    (flow.folder / "kept.txt").write_text("words")
+    assert (await flow.run("delete kept.txt")).exit_code == 3
+    flow = make_flow(script.replace("rm kept.txt", "mv one.txt kept.txt"), sandbox="auto")
+    (flow.folder / "one.txt").write_text("one")
+    (flow.folder / "kept.txt").write_text("words")
+    assert (await flow.run("move one.txt over kept.txt")).exit_code == 0
+    undo = flow.session.undo
+    undo.store.restore(undo.latest())
+    assert (flow.folder / "kept.txt").read_text() == "words"
+    assert (flow.folder / "one.txt").read_text() == "one"
+
+
+async def test_a_small_model_only_reads_without_a_sandbox(make_flow: MakeFlow) -> None:
+    script = "model: {one_command: true}\nreplies: [{run: 'echo in > made'}, {text: Done.}]"
     flow = make_flow(script, sandbox="off")
     answer = await flow.run("put in into made")
     assert (answer.stop, answer.exit_code) == ("refused", 3)

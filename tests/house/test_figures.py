@@ -42,6 +42,13 @@ QUOTES = (
     Quote("docs/architecture.md", "python -m benchmarks.sandbox_steps",
           "takes {namespaces, built:.0f} ms of processor time, "
           "a command in it {namespaces, more:.0f} ms more than outside"),
+    *(
+        Quote(page, "python -m benchmarks.fresh_requests",
+              "solved {approved:.0f} with every command approved, "
+              "and {auto mode:.0f} in auto mode, "
+              "of {requests:.0f}")
+        for page in ("README.md", "docs/local-model.md")
+    ),
     Quote("docs/own.md", "make bench",
           "a one-shot takes {one-shot, whole, warm / plain:.2f} of the time"),
 )  # fmt: skip

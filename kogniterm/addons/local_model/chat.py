@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
 from kogniterm.addons.local_model.bank import CommandExample
-from kogniterm.addons.local_model.commands import CommandWriter, Completion
+from kogniterm.addons.local_model.commands import CommandWriter, Completion, checked_command
 from kogniterm.addons.local_model.conversation import (
     asks_for_judgement,
     asks_how,
@@ -211,7 +211,8 @@ class LocalModel:
         if found.repeated:
             return _reply(answer(turn), usage=found.usage, done=False)
         purpose = say("purpose", language, request=part)
-        return _reply("", usage=found.usage, command=found.command, purpose=purpose)
+        command = checked_command(part, found.command)
+        return _reply("", usage=found.usage, command=command, purpose=purpose)
 
     # --- text ------------------------------------------------------------------------------
 

@@ -148,10 +148,12 @@ def _wants_it_gone(request: str) -> bool:
 def correct_command(request: str, command: str) -> str:
     """Return `command` with the mistakes corrected whose correction is certain.
 
-    A text that is to be replaced is spelled as in `request`. A list is counted when `request` asks
+    A script of the shell is run by bash, as its file need not be executable. A text that is to be
+    replaced is spelled as in `request`. A list is counted when `request` asks
     how many, and commits by their lines; sizes like 4.0K are sorted as sizes; the header of `ps` is
     not the first process; what would be deleted unasked is listed.
     """
+    command = _PYTHON.sub(r"\1python3", _SCRIPT.sub(r"bash \1", command))
     command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
     command = _replaced(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
@@ -161,6 +163,26 @@ def correct_command(request: str, command: str) -> str:
     if not _LISTS.match(command) or _LONG.search(command):
         return command
     return f"{command} | wc -l"
+
+
+_SCRIPT = re.compile(r"^(?:\./|python3? (?:\./)?|sh (?:\./)?)([\w./-]+\.sh)\b")
+_PYTHON = re.compile(r"(^|[;&|]\s*)python(?= )")
+_INTO_FILE = re.compile(r"^(?!:|true\b)[^>]*[^>\s\d&=-]\s*>>?\s*(?!/dev/)([\w./-]+)$")
+_SED = re.compile(
+    r"^sed -i (?:-E )?(?P<quote>['\"])s(?P<mark>[/|#,])(?P<old>[^/|#,'\"]+)(?P=mark)"
+    r"[^/|#,'\"]*(?P=mark)g?(?P=quote) (?P<files>[^;&|<>]+)$"
+)
+
+
+def checked_command(request: str, command: str) -> str:
+    """Return `command` so that it fails where it left an empty file, or had nothing to replace."""
+    if (sed := _SED.match(command)) is not None and " -E " not in command:
+        quote = sed["quote"]
+        return f"grep -q -- {quote}{sed['old']}{quote} {sed['files']} && {command}"
+    written = _INTO_FILE.match(command)
+    if written is None or _WANTS_IT_EMPTY.search(plain(request)):
+        return command
+    return f"{command} && test -s {written[1]}"
 
 
 def _replaced(request: str, command: str) -> str:
@@ -318,7 +340,7 @@ class CommandWriter:
             if written.cut or not command or _PROSE.match(command):
                 continue
             against = (*doubts(part, command, shown), *_missing(command))
-            if turn.failed and command == turn.failed[-1].command:
+            if turn.failed and checked_command(part, command) == turn.failed[-1].command:
                 against = (_REPEATED, *against)
             found.append(CommandProposal(command, against, usage))
             if not against:

@@ -40,7 +40,21 @@ _FOLDER = (
     r"(?:create|make|crea|haz) (?:me )?(?:a |an |the |un |una |la |el )?(?:new |nueva? )?"
     r"(?:folder|directory|carpeta|directorio) (?:named |called |llamad[oa] )?(?P<name>[\w./-]*\w)"
 )
-_FOLDER_AND = re.compile(rf"{_FOLDER},?(?P<cut>\s+(?:and|y)\s+)(?={_ORDER})")
+_FILE = r"[\w-]+(?:/[\w-]+)*\.[a-z]\w{0,4}\b"
+_RESULT = (
+    r"it|them|that|those|this|these|the (?:number|result|output|list|total|sum|names?|lines?)|"
+    r"el (?:numero|resultado|total)|la (?:lista|salida|suma)"
+)
+# "and" joins two requests where the second one names a file of its own, and no result of the first.
+_AND = re.compile(
+    rf"(?P<cut>,?\s+(?:and|y)\s+)(?=(?!guarda)(?:{_IMPERATIVES})\b(?!.*\b(?:{_RESULT})\b)[^,]*{_FILE})"
+)
+_LOOKS_AT = r"run|show|print|display|view|read|sort|ejecuta|muestra|imprime|lee|ordena"
+_AND_IT = re.compile(
+    rf"(?P<cut>,?\s+(?:and|y)\s+)(?=(?:{_LOOKS_AT})(?: it| the copy| la copia|l[oa])\W*$)"
+)
+_IT = re.compile(rf"^(?P<order>{_LOOKS_AT})(?: it| the copy| la copia|l[oa])$")
+_FOLDER_AND = re.compile(rf"{_FOLDER}(?P<cut>,?\s+(?:and|y)\s+|,\s+)(?={_ORDER})")
 _MADE = re.compile(rf"^{_FOLDER}$")
 _INTO_IT = re.compile(
     r"\b(?:in|into|to|inside) (?:it|there)\b|\b(?:dentro de |en )ella\b|\b(?:ahi|alli)\b"
@@ -52,7 +66,7 @@ def parts_of(text: str) -> tuple[str, ...]:
     """Return the requests in `text`, in order: list items, or what explicit connectives join.
 
     A connective only counts when an imperative follows it, and nothing is cut inside quotes.
-    "it" and "there" name the folder that an earlier part makes.
+    "it" and "there" name the folder that an earlier part makes, or the file that it names last.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     items = [match.group(1).strip() for line in lines if (match := _ITEM.match(line))]
@@ -71,6 +85,8 @@ def _cut(text: str) -> list[str]:
     folded = _QUOTED.sub(lambda match: "_" * len(match.group()), ended)
     cuts = [m.span() for rule in (_CONNECTIVE, _SENTENCE) for m in rule.finditer(folded)]
     cuts += [match.span("cut") for match in _FOLDER_AND.finditer(folded)]
+    if _IMPERATIVE.match(folded) and re.search(_FILE, folded):
+        cuts += [match.span("cut") for rule in (_AND, _AND_IT) for match in rule.finditer(folded)]
     inline = [match.span() for match in _INLINE_ITEM.finditer(folded)]
     if len(inline) >= 2:
         cuts += inline
@@ -86,10 +102,13 @@ def _cut(text: str) -> list[str]:
 
 def _resolved(parts: list[str]) -> tuple[str, ...]:
     folder = ""
-    resolved = []
+    resolved: list[str] = []
     for part in parts:
         folded = fold_case(part)
-        if folder and (match := _INTO_IT.search(folded)):
+        named = re.findall(_FILE, resolved[-1]) if resolved else []
+        if named and (it := _IT.match(folded)):
+            part = f"{it['order']} {named[-1]}"
+        elif folder and (match := _INTO_IT.search(folded)):
             word = "en la carpeta" if match.group()[:3] in ("en ", "den", "ahi", "all") else "into"
             part = f"{part[: match.start()]}{word} {folder}{part[match.end() :]}"
         elif folder and (match := _OF_IT.match(folded)):
@@ -113,6 +132,9 @@ _SEARCHES = re.compile(
     r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
 )
 _COMPARES = re.compile(r"^\s*(?:diff|cmp|git diff --no-index)\b")
+_CHECKED = re.compile(r"^grep -q -- .* && sed |&& test -s [\w./-]+$")
+"""A command that checks its own effect, so that its failure is no answer."""
+_HOW_MANY = re.compile(r"how many\b|count\b|cuant[oa]s\b|cuenta\b")
 _NO_NUMBER = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
 _TOTALS = re.compile(r"\bawk\b.*\bEND\s*\{[^{}]*\bprint")
 """Commands that print at their end what they have added up."""
@@ -185,6 +207,9 @@ def turn_so_far(messages: Sequence[BaseMessage], language: str = "") -> TurnSoFa
     done: list[Ran] = []
     failed: list[Ran] = []
     for ran in commands_run(messages[start:]):
+        part = parts[min(len(done), len(parts) - 1)]
+        if ran.ending == "ok" and _lacks_number(part, ran.output):
+            ran = ran._replace(ending="failed")
         if ran.ending in ("ok", "nothing"):
             done.append(ran)
             failed.clear()
@@ -200,6 +225,12 @@ def turn_so_far(messages: Sequence[BaseMessage], language: str = "") -> TurnSoFa
         _shown(messages[:start]),
         language,
     )
+
+
+def _lacks_number(part: str, output: str) -> bool:
+    """Return whether `part` asks how many, and something else was printed."""
+    asked = bool(output.strip()) and _HOW_MANY.match(fold_case(part).lstrip("¿ "))
+    return bool(asked) and not any(character.isdigit() for character in output)
 
 
 def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
@@ -280,9 +311,19 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
     if code == 1 and output.strip() and _COMPARES.match(command):
         return "ok"
     # A search that finds nothing says so with exit code 1; that is an answer, not a failure.
-    if code == 1 and not output.strip() and _SEARCHES.search(command):
+    if (
+        code == 1
+        and not output.strip()
+        and not checks_itself(command)
+        and _SEARCHES.search(command)
+    ):
         return "nothing"
     return "failed"
+
+
+def checks_itself(command: str) -> bool:
+    """Return whether the command fails unless it had the effect that was asked for."""
+    return bool(_CHECKED.search(command))
 
 
 def _only_complaints(command: str, output: str) -> bool:
@@ -317,7 +358,9 @@ def _block(ran: Ran, language: Language) -> str:
     empty = not ran.output.strip()
     if ran.ending in ("ok", "nothing"):
         # That nothing was found, or that all is done, cannot be told from silence.
-        name = "silent" if empty else "gave"
+        looked = _SEARCHES.search(ran.command) and ">" not in ran.command
+        silent = "silent" if looked or checks_itself(ran.command) else "unchecked"
+        name = silent if empty else "gave"
         sentence = say(name, language, command=ran.command, code=ran.code)
     elif ran.ending == "unfinished":
         sentence = say("not_finished", language, command=ran.command)

@@ -37,9 +37,7 @@ ASKED_BY_MODE: Mapping[ApprovalMode, Phrase] = {
 """The reason to ask, by mode, where no other is known."""
 ONLY_PLANS = Phrase("Plan mode only reads; it changes nothing.")
 ONLY_READS = Phrase("Without a sandbox, a small local model can only read without approval.")
-ONLY_WORKSPACE = Phrase(
-    "A small local model can only read and change files of the workspace without approval."
-)
+ONLY_UNDOABLE = Phrase("A small local model can only do what /undo takes back without approval.")
 UNKNOWN_OUTCOME = Phrase(
     "May already have run: KogniTerm stopped while it was running, and its outcome is unknown."
 )
@@ -51,9 +49,10 @@ class Circumstances:
 
     `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
-    it. `unknown_outcome`: the same command was started before, and its outcome is unknown.
-    `guarded`: an edit changes a file that other tools run or read by themselves. `at_prompt`: a
-    user sits at the prompt. `secret`: a sentence about secrets of the user that it receives.
+    it. `undoable`: undo keeps all of the workspace that it may change. `unknown_outcome`: the same
+    command was started before, and its outcome is unknown. `guarded`: an edit changes a file that
+    other tools run or read by themselves. `at_prompt`: a user sits at the prompt. `secret`: a
+    sentence about secrets of the user that it receives.
     """
 
     mode: ApprovalMode = "manual"
@@ -61,6 +60,7 @@ class Circumstances:
     unsandboxed_ok: bool = False
     safe_unasked: bool = False
     small_model: bool = False
+    undoable: bool = False
     unknown_outcome: bool = False
     guarded: bool = False
     at_prompt: bool = False
@@ -200,12 +200,10 @@ def _by_mode(
         safe = report.label == "safe_readonly"
         if now.small_model and _loses_files(report):
             return "ask", Phrase("A small local model cannot delete anything without approval.")
-        if (
-            now.small_model
-            and not safe
-            and not (now.sandboxed and report.label == "workspace_write")
-        ):
-            return "ask", ONLY_WORKSPACE if now.sandboxed else ONLY_READS
+        if now.small_model and not safe and not now.sandboxed:
+            return "ask", ONLY_READS
+        if now.small_model and not safe and not (now.undoable and _stays_inside(report)):
+            return "ask", ONLY_UNDOABLE
         if safe:
             return "allow", Phrase("Only reads.")
         if report.label == "workspace_write":
@@ -231,9 +229,16 @@ _EDITS = frozenset({"create", "write", "overwrite"})
 
 
 def _loses_files(report: RiskReport) -> bool:
-    """Return whether a file is deleted that is not written elsewhere, as one that is moved is."""
-    kept = {one.source for one in report.effects if one.kind in _EDITS}
-    return any(one.kind == "delete" and one.target not in kept for one in report.effects)
+    """Return whether a file is deleted, and not moved."""
+    return any(one.kind == "delete" and not one.source for one in report.effects)
+
+
+def _stays_inside(report: RiskReport) -> bool:
+    """Return whether its text tells of effects on the workspace alone, besides reading."""
+    inside = (*_EDITS, "delete", "execute")
+    return all(
+        one.kind == "read" or (one.kind in inside and not one.outside) for one in report.effects
+    )
 
 
 UNATTENDED_HINT = Phrase(

@@ -133,7 +133,8 @@ def move(call: Call) -> None:
             call.danger(MOVES_MANY, path=call.shown(resolved))
         else:
             call.changes("move", resolved)
-        call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
+        moved_to = target.value if target is not None else ""
+        call.effect("delete", resolved, source=moved_to)
         call.read_later([source])
     if target is not None:
         if call.resolve(target).path == "/dev/null":

@@ -30,7 +30,12 @@ from kogniterm.approval.policy.verdict import (
     VARIABLES_STEER,
 )
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.execution.effect_preview import on_disk, plain_paths
+from kogniterm.execution.effect_preview import (
+    on_disk,
+    paths_changed,
+    plain_paths,
+    with_workspace,
+)
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox_probe import probe
@@ -117,6 +122,8 @@ class PolicyService:
     """The secrets that the user gave."""
     created: Callable[[Path], bool] = lambda path: False
     """Tells whether a file is the session's own: made by it, and changed by nobody else."""
+    unkept: Callable[[Sequence[Path]], str | None] = lambda paths: None
+    """Returns the first path that undo would not keep."""
     note: Callable[[Noted], object] = lambda body: None
     """Journals what is granted and revoked."""
     _granted: int = 0
@@ -375,6 +382,9 @@ class PolicyService:
             folder=os.path.realpath(cwd),
             secret=secret if now else None,
         )
+        if circumstances.small_model and circumstances.mode == "auto":
+            changed = paths_changed(with_workspace(report), self.workspace)
+            circumstances = replace(circumstances, undoable=self.unkept(changed) is None)
         rules = self.in_force
         if allowing is not None:
             # What a hook of the user allows is a rule that reaches as far as one of theirs.

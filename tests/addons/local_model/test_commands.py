@@ -12,6 +12,7 @@ from kogniterm.addons.local_model.bank import CommandExample, LearnedExamples, e
 from kogniterm.addons.local_model.commands import (
     CommandWriter,
     Completion,
+    checked_command,
     command_chat,
     correct_command,
     doubts,
@@ -47,6 +48,21 @@ def failed(request: str, command: str) -> TurnSoFar:
     call = {"name": "execute_command", "args": {"command": command}, "id": "x"}
     said = ToolMessage("no\n[exit 1]", tool_call_id="x", artifact={"exit_code": 1})
     return turn_so_far([HumanMessage(request), AIMessage("", tool_calls=[call]), said])
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command", "checked"),
+    [
+        ("cuenta", "wc -l < año.txt > día.txt", "wc -l < año.txt > día.txt && test -s día.txt"),
+        ("swap", "sed -i 's/a/b/g' x.md", "grep -q -- 'a' x.md && sed -i 's/a/b/g' x.md"),
+        ("find", "find . 2> /dev/null", "find . 2> /dev/null"),
+        ("quiet", "make > /dev/null", "make > /dev/null"),
+        ("create it", "touch a", "touch a"),
+    ],
+)
+def test_a_command_checks_its_own_effect(request_text: str, command: str, checked: str) -> None:
+    assert checked_command(request_text, command) == checked
+    assert checked_command(request_text, checked) == checked
 
 
 async def test_command_without_doubts_is_taken_at_once() -> None:

@@ -36,7 +36,7 @@ def test_output_is_the_answer_word_for_word() -> None:
 
 def test_silent_success_is_told_in_the_users_language() -> None:
     turn = turn_so_far([asked("borra la carpeta x"), *ran("rm -r x", "[exit 0]", code=0)])
-    assert answer(turn) == "`rm -r x` no imprimió nada (código 0)."
+    assert answer(turn) == "`rm -r x` no imprimió nada (código 0); no se comprobó su efecto."
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,48 @@ def test_silent_success_is_told_in_the_users_language() -> None:
 )
 def test_silence_is_no_claim_that_something_was_found_or_done(command: str) -> None:
     turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, "[exit 0]", code=0)])
+    assert answer(turn) == (
+        f"`{command}` printed nothing (exit code 0); its effect was not checked."
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["grep TODO notes.md > todo.txt && test -s todo.txt", "grep -q -- 'a' x && sed -i 's/a/b/g' x"],
+)
+def test_a_command_without_the_effect_it_checks_is_a_failure(command: str) -> None:
+    silent = "[exit 1]"
+    turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, silent, code=1)])
+    assert [one.ending for one in turn.failed] == ["failed"]
+    turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, "[exit 0]", code=0)])
     assert answer(turn) == f"`{command}` printed nothing (exit code 0)."
+
+
+@pytest.mark.parametrize(
+    ("request_text", "output", "ending"),
+    [
+        ("how many files?", "a.txt\n[exit 0]", "failed"),
+        ("¿cuántos archivos hay?", "a.txt\n[exit 0]", "failed"),
+        ("how many files?", "3\n[exit 0]", "ok"),
+        ("list the files", "a.txt\n[exit 0]", "ok"),
+    ],
+)
+def test_a_count_is_a_number(request_text: str, output: str, ending: str) -> None:
+    turn = turn_so_far([asked(request_text), *ran("ls", output, code=0)])
+    assert [one.ending for one in (*turn.done, *turn.failed)] == [ending]
+
+
+def test_a_second_request_with_a_file_of_its_own_is_a_part() -> None:
+    assert parts_of("rename año.txt to viejo.txt and create an empty nuevo.txt") == (
+        "rename año.txt to viejo.txt",
+        "create an empty nuevo.txt",
+    )
+    assert parts_of("haz una copia de año.txt llamada día.txt y muéstrala") == (
+        "haz una copia de año.txt llamada día.txt",
+        "muestra día.txt",
+    )
+    whole = "count the words of a.txt and put the number in b.txt"
+    assert parts_of(whole) == (whole,)
 
 
 def test_search_without_finding_is_an_answer() -> None:
@@ -184,7 +225,9 @@ def test_silence_is_no_answer_to_a_question() -> None:
     assert answer(turn) == "`find -empty` printed nothing (exit code 0)."
     summed = ran("awk '{s += $1}' a", "[exit 0]", code=0)  # which did not search for anything
     turn = turn_so_far([asked("what is the total of a?"), *summed])
-    assert answer(turn) == "`awk '{s += $1}' a` printed nothing (exit code 0)."
+    assert answer(turn) == (
+        "`awk '{s += $1}' a` printed nothing (exit code 0); its effect was not checked."
+    )
 
 
 def test_command_that_was_told_is_known_to_the_next_turn() -> None:

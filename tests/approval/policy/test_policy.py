@@ -150,17 +150,24 @@ def test_switches() -> None:
         ("mv a.txt ../b.txt", "ask", "ask"),
         ("mv a.txt b.txt && rm b.txt", "ask", "ask"),
         ("git add -A && git commit -m 'One'", "allow", "ask"),
-        ("tar -xzf a.tar.gz", "ask", "ask"),
-        ("python3 -c 'print(1)'", "ask", "ask"),
-        ("make", "ask", "ask"),
+        ("tar -xzf a.tar.gz", "allow", "ask"),
+        ("python3 -c 'print(1)'", "allow", "ask"),
+        ("./report.sh", "allow", "ask"),
+        ("./report.sh && rm a.txt", "ask", "ask"),
+        ("python3 a.py > ../b.txt", "ask", "ask"),
+        ("sudo ./report.sh", "ask", "ask"),
         ("curl https://example.com", "ask", "ask"),
     ],
 )
-def test_a_small_model_changes_only_the_workspace_and_only_in_a_sandbox(
+def test_a_small_model_does_what_undo_takes_back_and_only_in_a_sandbox(
     command: str, in_sandbox: str, without: str
 ) -> None:
-    small = Circumstances(mode="auto", sandboxed=True, small_model=True, folder=WORKSPACE)
+    small = Circumstances(
+        mode="auto", sandboxed=True, small_model=True, undoable=True, folder=WORKSPACE
+    )
     assert _kind(command, small) == in_sandbox
+    unkept = "allow" if command == "ls" else "ask"
+    assert _kind(command, replace(small, undoable=False)) == unkept
     outside = replace(small, sandboxed=False)
     assert _kind(command, outside) == without
     assert _kind(command, replace(outside, unsandboxed_ok=True)) == without
@@ -184,6 +191,7 @@ def test_a_small_model_never_deletes_unasked(command: str) -> None:
         sandboxed=True,
         unsandboxed_ok=True,
         small_model=True,
+        undoable=True,
         folder=WORKSPACE,
     )
     assert _kind(command, small) in ("ask", "deny")
