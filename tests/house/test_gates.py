@@ -186,7 +186,7 @@ def plant(root: Path) -> None:
         "ui/app.py": "",
         "ui/questions.py": "",
         "sessions/__init__.py": "",
-        "sessions/fold.py": "",
+        "sessions/fold.py": "class _SessionRow:\n    pass\n",
         "memory/__init__.py": "",
         "memory/extraction/__init__.py": "",
         "memory/extraction/extract.py": "",

@@ -52,7 +52,7 @@ IDLE_SECONDS = 300.0
 """Seconds after a turn until its words are read, although they do not fill a request yet."""
 
 
-class Offer(NamedTuple):
+class RequestOffer(NamedTuple):
     """A request that came often enough, and whether something was done for it."""
 
     request: str
@@ -89,7 +89,7 @@ class MemoryService:
         self.real_commands = real_commands
         self._learning: set[asyncio.Task[object]] = set()
         self._saved: list[Fact] = []
-        self._offer: Offer | None = None
+        self._offer: RequestOffer | None = None
         self._one_at_a_time = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
         state = journal.state
@@ -261,7 +261,7 @@ class MemoryService:
             acted = any(one.request and one.effect != "person" for one in turn.ended)
             # A recipe is saved from the last plan: one of another request would be offered.
             if times and (turn.plans or not acted or self.journal.state.plan is None):
-                self._offer = Offer(given.typed, times, acted)
+                self._offer = RequestOffer(given.typed, times, acted)
 
     def offered_line(self) -> Phrase | None:
         """Return the way to what a repeated request gave, told once; None if there is none."""
