@@ -167,7 +167,8 @@ def pytest_collection_finish() -> None:
     What was collected stays until the end: looking through it for garbage takes half a second.
     """
     gc.freeze()
-    for name in [name for name in os.environ if name.startswith("KOGNITERM_")]:
+    own = (name for name in os.environ if name.startswith("KOGNITERM_"))
+    for name in [name for name in own if name not in PINNED]:
         del os.environ[name]
 
 

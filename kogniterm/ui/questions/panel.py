@@ -275,8 +275,8 @@ class QuestionPanel:
         else:
             wanted = step.entry
             opens = wanted is not None and top.question.entry is None
-            if step.confirms and not top.question.confirms:
-                top.offset = 0  # what is confirmed is read from its beginning
+            if step.confirms and step.reading and not top.question.confirms:
+                top.offset = 0  # what is confirmed there is read from its beginning
             top.question, top.seen = step, top.seen and not step.confirms  # drawn, it is seen
             if wanted is not None and opens:
                 self._place.question_entry_opened(wanted.start)

@@ -47,7 +47,7 @@ def test_a_share_is_of_the_tasks_that_were_run() -> None:
 
 
 def test_page_counts_what_runs_without_a_question() -> None:
-    unread = Result(passed=True, commands=("python3 -c 'print(1)'",), answer="1")
+    unread = Result(passed=True, commands=("rm notes.txt",), answer="notes.txt is deleted.")
     chosen = [task for task in TASKS if task.held_out == 4][:4]
     made = (GOOD, unread, BAD, Result(passed=True, commands=(), answer="I cannot."))
     run = Published(
