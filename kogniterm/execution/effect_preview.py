@@ -181,8 +181,19 @@ def _uppermost_new(path: Path, root: Path) -> Path:
 
 
 def with_workspace(report: RiskReport) -> RiskReport:
-    """Return `report` with the whole workspace changed, where its text does not tell the files."""
-    if report.label in ("safe_readonly", "workspace_write"):
+    """Return `report` with the whole workspace changed, where its text does not tell the files.
+
+    Git changes files that its words do not name, and of a pattern not every match may be counted.
+    """
+    told = report.label == "workspace_write" and not (
+        report.git_calls
+        or any(
+            "…" in effect.target or glob.has_magic(effect.target)
+            for effect in report.effects
+            if effect.kind in CHANGING_KINDS
+        )
+    )
+    if told or report.label == "safe_readonly":
         return report
     return replace(report, effects=(*report.effects, Effect("write", ".")))
 
@@ -382,8 +393,20 @@ class UndoService:
         self.workspace = workspace
         self.running: set[str] = set()
 
-    def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
-        """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
+    def covers(self, report: RiskReport) -> bool:
+        """Return whether all that an action may change in the workspace would be kept."""
+        paths = paths_changed(with_workspace(report), str(self.workspace))
+        return self.store.unkept(paths) is None
+
+    def keep(
+        self, request: ActionRequest, report: RiskReport, relied_on: bool = False
+    ) -> Preimage | None:
+        """Keep what `request` will overwrite, delete or create. Raises `StorageError`.
+
+        Where policy `relied_on` that, it is also what the text of a command does not tell.
+        """
+        if relied_on and self.covers(report):
+            report = with_workspace(report)
         paths = self._paths(request, report)
         if not paths or request.effect == "hosts":
             return None

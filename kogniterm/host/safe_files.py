@@ -239,9 +239,11 @@ def _replace(descriptor: int, name: str, data: bytes, like: tuple[int, int, int]
                 os.fchown(opened, *like[1:])
             file.write(data)
             file.flush()
-            os.fchmod(opened, like[0] if like else 0o666 & ~int(umask() or b"022", 8))
             for attribute, value in _attributes(descriptor, name):
-                os.setxattr(opened, attribute, value)
+                with contextlib.suppress(OSError):  # another file system may not have it
+                    os.setxattr(opened, attribute, value)
+            # Last, as an access list has a mode too.
+            os.fchmod(opened, like[0] if like else 0o666 & ~int(umask() or b"022", 8))
             os.fsync(opened)
         os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
     except BaseException:

@@ -245,18 +245,18 @@ def repository_outside(workspace: Path) -> tuple[str, str] | None:
     tree = next((one for one in above if os.path.lexists(one / ".git")), None)
     if tree is None or (dot := tree / ".git").is_symlink():
         return None
-    with suppress(OSError, ValueError, IndexError):
+    with suppress(OSError, ValueError, IndexError, RuntimeError):  # the last: links in a circle
         folder = dot
         if dot.is_file():
             folder = Path(tree, dot.read_text().removeprefix("gitdir:").strip()).resolve()
             if folder.parent.name == "worktrees":
-                named = Path((folder / "gitdir").read_text().strip()).parent
+                named = Path(folder, (folder / "gitdir").read_text().strip()).parent
                 folder = folder.parent.parent
             else:
                 named = folder / _WORKTREE.findall((folder / "config").read_text())[-1]
             if named.resolve() != tree.resolve():
                 return None
-        outside = not folder.is_relative_to(workspace) and tree != Path.home()
+        outside = not folder.is_relative_to(workspace) and tree.resolve() != Path.home().resolve()
         if outside and _may_be_repository(folder) and folder.stat().st_uid == os.geteuid():
             return str(folder), str(tree)
     return None

@@ -303,7 +303,8 @@ def _open_execution(given: SessionInputs, stored: SessionStorage) -> SessionExec
         box = policy.sandbox.box
         policy.sandbox.box = replace(box, shown=(*box.shown, str(readable)))
     preimages = PreimageStore(given.paths.of_sessions.undo / SessionId(state.session_id))
-    policy.created, policy.unkept = preimages.created, preimages.unkept
+    undo = UndoService(preimages, Path(state.folder))
+    policy.created, policy.undo_covers = preimages.created, undo.covers
     inventory = None
     if settings.hosts_inventory is not None:
         trust = given.paths.trust_file
@@ -316,7 +317,6 @@ def _open_execution(given: SessionInputs, stored: SessionStorage) -> SessionExec
         settings.hosts_limit,
         int(settings.command_timeout) or DEFAULT_TIMEOUT,
     )
-    undo = UndoService(preimages, Path(state.folder))
     return SessionExecution(policy, executor, undo, hosts, KeptOutputs(readable, stored.secrets))
 
 

@@ -31,7 +31,7 @@ class FixedAnswer(NamedTuple, Generic[Value]):
 class FixedQuestion(Generic[Value]):
     """A question as it is shown: its title, the text below it, and its answers.
 
-    The last answer changes nothing: it stands for none at all.
+    The last answer is taken where the user gives none.
     """
 
     def __init__(self, title: Phrase, body: str, *answers: FixedAnswer[Value]) -> None:

@@ -11,13 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kogniterm.agent.plan.plan_parse import (
-    Agents,
-    parse_plan,
-)
-from kogniterm.agent.plan.plan_steps import (
-    activate_next,
-)
+from kogniterm.agent.plan.plan_parse import Agents, parse_plan
+from kogniterm.agent.plan.plan_steps import activate_next
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.settings.user_files import read_text, yaml_text, yaml_values

@@ -33,7 +33,6 @@ from kogniterm.errors import (
     ToolError,
     why,
 )
-from kogniterm.execution.effect_preview import with_workspace
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
@@ -96,8 +95,8 @@ class ToolEnd:
 class Runner:
     """Runs the approved requests of one session.
 
-    `keep_preimages` copies what a request will overwrite or delete, `note_left` notes what it left,
-    and `command_timeout` is in seconds, None for no limit.
+    `keep_preimages` is `UndoService.keep`, `note_left` notes what a request left, and
+    `command_timeout` is in seconds, None for no limit.
     """
 
     journal: TurnJournal
@@ -108,7 +107,7 @@ class Runner:
     """Finds the tool of an approved request. Raises `ToolError`."""
     budget: Budget
     extensions: ExtensionPort = field(default_factory=ExtensionPort)
-    keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
+    keep_preimages: Callable[[ActionRequest, RiskReport, bool], object] = lambda *given: None
     note_left: Callable[[str], object] = lambda request_id: None
     hosts: HostCommands | None = None
     """Runs commands on other machines; None in a replay, which copies such turns."""
@@ -158,10 +157,9 @@ class Runner:
         """Keep what will be overwritten, and write the intent to disk, before the start."""
         request, command = run.request, run.decision.command
         shown = self.journal.redact_command(command, request.effect)
-        # Auto mode lets a small model do what undo takes back, also where the text does not tell.
-        small = self.modes.model.info.one_command
-        report = with_workspace(run.report) if small else run.report
-        self.keep_preimages(replace(request, command=shown), report)
+        # Policy lets a small model do what undo takes back, also where the text does not tell.
+        relied_on = run.decision.by == "policy" and self.modes.model.info.one_command
+        self.keep_preimages(replace(request, command=shown), run.report, relied_on)
         self._write_intent(replace(request, command=command), output)
 
     def _write_intent(self, request: ActionRequest, output: str | None) -> None:

@@ -214,7 +214,7 @@ def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -
     )
 
 
-# --- the trail -------------------------------------------------------------------------------
+# --- judged commands -------------------------------------------------------------------------
 
 
 def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:

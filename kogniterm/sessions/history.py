@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from kogniterm.sessions.journal.codec import StoredRecord
     from kogniterm.sessions.journal.journal import SessionJournal
-    from kogniterm.types import UserInput
 
 
 class PastCompaction(NamedTuple):
@@ -168,6 +167,13 @@ class PastAction:
     def result(self) -> CommandResult | None:
         """The result of a command that has ended."""
         return None if self.outcome is None else self.outcome.result
+
+    @property
+    def succeeded(self) -> bool:
+        """True for what the model asked for, and not the user, and what ended well."""
+        good = self.result is None or self.result.exit_code == 0
+        asked = self.request is not None and self.effect != "person"
+        return asked and self.status == "finished" and good
 
     @property
     def status(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -163,14 +164,20 @@ async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
     flow = make_flow(script, sandbox="auto")
     (flow.folder / "kept.txt").write_text("words")
     assert (await flow.run("delete kept.txt")).exit_code == 3
-    flow = make_flow(script.replace("rm kept.txt", "mv one.txt kept.txt"), sandbox="auto")
-    (flow.folder / "one.txt").write_text("one")
-    (flow.folder / "kept.txt").write_text("words")
-    assert (await flow.run("move one.txt over kept.txt")).exit_code == 0
-    undo = flow.session.undo
-    undo.store.restore(undo.latest())
-    assert (flow.folder / "kept.txt").read_text() == "words"
-    assert (flow.folder / "one.txt").read_text() == "one"
+    for command in (
+        "mv one.txt kept.txt",
+        "sed -i s/o/x/ ./*.txt",
+        "find . -name 'o*.txt' -exec mv {} kept.txt ';'",
+    ):
+        flow = make_flow(script.replace("rm kept.txt", json.dumps(command)), sandbox="auto")
+        (flow.folder / "one.txt").write_text("one")
+        (flow.folder / "kept.txt").write_text("words")
+        assert (await flow.run("change them")).exit_code == 0, command
+        assert (flow.folder / "kept.txt").read_text() != "words", command
+        undo = flow.session.undo
+        undo.store.restore(undo.latest())
+        assert (flow.folder / "kept.txt").read_text() == "words", command
+        assert (flow.folder / "one.txt").read_text() == "one", command
 
 
 async def test_a_small_model_only_reads_without_a_sandbox(make_flow: MakeFlow) -> None:

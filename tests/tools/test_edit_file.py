@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
+import struct
 from pathlib import Path
 
 import pytest
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
+from kogniterm.host.safe_files import write_regular
 from kogniterm.tools.file_tools import edit_file, read_file, write_file
 from kogniterm.tools.search_files import search_text
 
@@ -44,6 +47,19 @@ async def test_an_edit_keeps_the_extended_attributes(tmp_path: Path) -> None:
     os.setxattr(file, "user.note", b"mine")
     await edit(tmp_path, path="a", old="old", new="new")
     assert (file.read_text(), os.getxattr(file, "user.note")) == ("new", b"mine")
+
+
+def test_a_file_has_the_mode_that_it_is_written_with_beside_an_access_list(tmp_path: Path) -> None:
+    (file := tmp_path / "a").write_text("old")
+    # The owner may all, user 1 may read, the group and the mask may read and write.
+    rights = ((1, 6, -1), (2, 4, 1), (4, 6, -1), (16, 6, -1), (32, 0, -1))
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *one) for one in rights)
+    try:
+        os.setxattr(file, "system.posix_acl_access", listed)
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    write_regular(file, b"new", (0o600, os.getuid(), os.getgid()))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:

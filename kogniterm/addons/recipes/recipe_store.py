@@ -190,14 +190,15 @@ def _worked(history: SessionHistory) -> tuple[Plan | None, str, list[ActionReque
     """Return the last plan as it ended, its goal, and the actions since then that succeeded."""
     plan: Plan | None = None
     made = 0
-    for seq, changed in (one for turn in history.all_turns for one in turn.plans):
+    turns = [history.before, *history.conversation]
+    for seq, changed in (one for turn in turns for one in turn.plans):
         if _is_another(changed, plan):
             made = seq
         plan = changed
     goal = plan.goal if plan is not None else ""
     found: list[ActionRequest] = []
-    for turn in history.all_turns:
-        done = [one for one in turn.ended if one.ended_seq >= made and _succeeded(one)]
+    for turn in turns:
+        done = [one for one in turn.ended if one.ended_seq >= made and _took_effect(one)]
         if plan is None and done:
             goal, found = turn.input.typed, []
         found += [one.request for one in done if one.request is not None]
@@ -216,10 +217,8 @@ def _all_open(plan: Plan) -> bool:
     return all(step.open for step in plan.walk())
 
 
-def _succeeded(action: PastAction) -> bool:
-    if action.request is None or action.effect == "person" or action.status != "finished":
-        return False
-    if action.outcome is None or action.result is None:
-        return True
-    checks = action.request.tool == COMPLETE_STEP.name
-    return action.result.exit_code == 0 and not (checks and action.outcome.plan is None)
+def _took_effect(action: PastAction) -> bool:
+    """Return whether it succeeded, and as a check of a step also changed the plan."""
+    checks = action.request is not None and action.request.tool == COMPLETE_STEP.name
+    changed = action.outcome is not None and action.outcome.plan is not None
+    return action.succeeded and (changed or not checks or action.result is None)

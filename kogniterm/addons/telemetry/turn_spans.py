@@ -297,7 +297,7 @@ class TurnSpans(events.EventVisitor):
         agent = self._agents.get(event.agent) or self._agents[""]
         began = self._now - int(event.seconds * NANO)
         span = self._start_tool(event.name, agent.name, event.call_id, agent.span, began)
-        ran = _ActionSpan("", event.name, span, began)
+        ran = _ActionSpan("", names.mcp_parts(event.name)[1], span, began)
         self._end_action(ran, error, event.arguments, event.observation)
 
     def on_action_proposed(self, event: events.ActionProposed) -> None:

@@ -73,12 +73,27 @@ def plain_variables(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
+_READ_AT_START = frozenset(
+    f"PYTHON_{name}"
+    for name in ("CONTEXT_AWARE_WARNINGS", "CPU_COUNT", "FROZEN_MODULES", "GIL", "JIT",
+                 "THREAD_INHERIT_CONTEXT", "TLBC", "ZSTANDARD_IMPORT_POLICY")
+)  # fmt: skip
+"""Variables that are read at the start, and begin as others do that may hold a secret.
+
+Source: https://docs.python.org/3.14/using/cmdline.html#environment-variables
+"""
+
+
 def interpreter_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a server gets too, as part of its key.
 
     A session has standard streams of its own, which `PYTHONUNBUFFERED` is about.
     """
-    found = {name: value for name, value in environ.items() if value and name.startswith("PYTHON")}
+    found = {
+        name: value
+        for name, value in environ.items()
+        if value and ((name.startswith("PYTHON") and name[6:7] != "_") or name in _READ_AT_START)
+    }
     found.pop("PYTHONUNBUFFERED", None)
     return found
 

@@ -133,7 +133,7 @@ def move(call: Call) -> None:
             call.danger(MOVES_MANY, path=call.shown(resolved))
         else:
             call.changes("move", resolved)
-        moved_to = target.value if target is not None else ""
+        moved_to = call.shown(call.resolve(target)) if target is not None else ""
         call.effect("delete", resolved, source=moved_to)
         call.read_later([source])
     if target is not None:

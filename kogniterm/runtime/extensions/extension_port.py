@@ -131,8 +131,13 @@ class Extension:
         """Return whether it acts before or after the actions of a tool."""
         return False
 
-    async def before_action(self, request: ActionRequest, sink: EventSink) -> ActionFindings:
-        """Return the request, perhaps changed, and a choice. Raises `RefusedError`."""
+    async def before_action(
+        self, request: ActionRequest, sink: EventSink, *, changing: bool
+    ) -> ActionFindings:
+        """Return the request, perhaps changed, and a choice. Raises `RefusedError`.
+
+        Without `changing` it was changed before, and stays as it is.
+        """
         return ActionFindings(request)
 
     def asking(self, request: ActionRequest, sink: EventSink) -> None:
@@ -283,7 +288,7 @@ class ExtensionPort:
     ) -> ActionFindings:
         found = ActionFindings(request)
         for one in self._at("before_action", "block"):
-            said = await one.before_action(found.request, sink)
+            said = await one.before_action(found.request, sink, changing=changing)
             now = said.request if changing else request
             if changing and said.note:
                 self._note(request, one, said.note)

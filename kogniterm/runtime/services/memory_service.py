@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.errors import KognitermError
+from kogniterm.installed import rows
 from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
 from kogniterm.memory.fact_records import Message, Preference
@@ -258,9 +259,11 @@ class MemoryService:
         with self._quietly("the request could not be counted"):
             now = self.context.memory.clock.now()
             times = requests.count(given.typed, self.context.session_id, now)
-            acted = any(one.request and one.effect != "person" for one in turn.ended)
+            acted = any(one.succeeded for one in turn.ended)
             # A recipe is saved from the last plan: one of another request would be offered.
-            if times and (turn.plans or not acted or self.journal.state.plan is None):
+            saved = bool(turn.plans) or self.journal.state.plan is None
+            saved = saved and any(verb == "recipe" for _group, verb, *_ in rows("VERBS"))
+            if times and (saved or not acted):
                 self._offer = RequestOffer(given.typed, times, acted)
 
     def offered_line(self) -> Phrase | None:

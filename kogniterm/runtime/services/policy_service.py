@@ -32,9 +32,7 @@ from kogniterm.approval.policy.verdict import (
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.execution.effect_preview import (
     on_disk,
-    paths_changed,
     plain_paths,
-    with_workspace,
 )
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -122,8 +120,8 @@ class PolicyService:
     """The secrets that the user gave."""
     created: Callable[[Path], bool] = lambda path: False
     """Tells whether a file is the session's own: made by it, and changed by nobody else."""
-    unkept: Callable[[Sequence[Path]], str | None] = lambda paths: None
-    """Returns the first path that undo would not keep."""
+    undo_covers: Callable[[RiskReport], bool] = lambda report: False
+    """Tells whether undo would keep all that an action may change in the workspace."""
     note: Callable[[Noted], object] = lambda body: None
     """Journals what is granted and revoked."""
     _granted: int = 0
@@ -383,8 +381,12 @@ class PolicyService:
             secret=secret if now else None,
         )
         if circumstances.small_model and circumstances.mode == "auto":
-            changed = paths_changed(with_workspace(report), self.workspace)
-            circumstances = replace(circumstances, undoable=self.unkept(changed) is None)
+            # Git's own folder may lie where undo keeps nothing.
+            by_git = report.git_calls or report.label == "needs_approval"
+            box = self.sandbox.box
+            beyond = box is not None and box.repository is not None and bool(by_git)
+            undoable = not beyond and self.undo_covers(report)
+            circumstances = replace(circumstances, undoable=undoable)
         rules = self.in_force
         if allowing is not None:
             # What a hook of the user allows is a rule that reaches as far as one of theirs.

@@ -90,6 +90,8 @@ def leave_out_invalid(result: object) -> None:
     """Keep the valid tools, prompts and resources of a list: the SDK would refuse all for one."""
     if not isinstance(result, dict):
         return
+    if isinstance(notes := result.get("_meta"), dict):
+        notes.pop(LEFT_OUT, None)  # ours, which no server may write
     import mcp_types
     from pydantic import ValidationError
 
@@ -113,7 +115,7 @@ def leave_out_invalid(result: object) -> None:
                     left_out.append(named if isinstance(named, str) else f"{name} {number}")
             result[name] = valid
             if left_out:
-                result["_meta"] = {LEFT_OUT: left_out}
+                result["_meta"] = {**(result.get("_meta") or {}), LEFT_OUT: left_out}
 
 
 FieldKind = Literal["text", "number", "integer", "boolean", "list"]

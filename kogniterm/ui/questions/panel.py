@@ -287,6 +287,7 @@ class QuestionPanel:
             saved = await self._place.edit_text(text)
             if saved is not None:
                 self._take(top, top.question.edited(saved))
+                top.offset = 0  # where it says what is wrong with it
         except KognitermError as error:
             top.question = top.question.noted(translate(error.text))
         finally:

@@ -51,10 +51,7 @@ class PlanQuestion(Question[PlanReview]):
 
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
         """Return everything; the driver shows it a page at a time."""
-        shown = self.text(painter, columns)
-        mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
-        told = [line for one in mistakes for line in painter.lines(one, columns)]
-        return shown._replace(lines=[*shown.lines[:1], *told, *shown.lines[1:]]) if told else shown
+        return self.text(painter, columns)
 
     def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the whole plan, or all checks that would run unasked."""
@@ -69,7 +66,8 @@ class PlanQuestion(Question[PlanReview]):
         title = self._title()
         if self.draft.changed:
             title.append(f"  {_('edited by you')}", "accent")
-        drawn = Group(title, plan_panel.full(self.draft.plan, painter, before))
+        mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
+        drawn = Group(title, *mistakes, plan_panel.full(self.draft.plan, painter, before))
         return QuestionText(painter.paint(drawn, columns).removesuffix("\n").split("\n"))
 
     def transcript(

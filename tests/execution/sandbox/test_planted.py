@@ -310,6 +310,9 @@ def test_a_file_of_a_project_opens_no_foreign_repository(work: Path) -> None:
     for named in ("main/.git", "main/main/.git/worktrees/tree"):
         (forged / ".git").write_text(f"gitdir: {work}/{named}\n")
         assert repository_outside(forged) is None
+    (forged / "circle").symlink_to("circle")
+    (forged / ".git").write_text("gitdir: circle\n")
+    assert repository_outside(forged) is None
 
 
 def test_a_folder_of_packages_costs_no_search(box: Sandbox, work: Path) -> None:

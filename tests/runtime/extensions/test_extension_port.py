@@ -45,7 +45,9 @@ class Planted(Extension):
         self.heard.append(given.text)
         return Phrase("no") if self.choice == "deny" else Attached(f"{self.name} adds")
 
-    async def before_action(self, request: ActionRequest, sink: object) -> ActionFindings:
+    async def before_action(
+        self, request: ActionRequest, sink: object, *, changing: bool
+    ) -> ActionFindings:
         self.heard.append(request.command)
         command = self.changes(request.command)
         changed = ActionRequest("a-1", "c-1", "execute_command", command)
@@ -107,9 +109,11 @@ async def test_all_hear_a_changed_action_and_nothing_said_on_the_first_allows_it
 def refusing(extension: Planted, word: str) -> Callable[..., object]:
     own = extension.before_action
 
-    async def before_action(request: ActionRequest, sink: object) -> ActionFindings:
+    async def before_action(
+        request: ActionRequest, sink: object, *, changing: bool
+    ) -> ActionFindings:
         extension.choice = "deny" if word in request.command else "allow"
-        return await own(request, sink)
+        return await own(request, sink, changing=changing)
 
     return before_action
 

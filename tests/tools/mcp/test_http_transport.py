@@ -26,7 +26,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpUnreachableError,
     failure_of,
 )
-from kogniterm.tools.mcp.server_values import LEFT_OUT
+from kogniterm.tools.mcp.server_values import LEFT_OUT, leave_out_invalid
 from tests.support.mcp_peers import BadServer, start_peer
 
 
@@ -101,6 +101,12 @@ async def test_a_tool_that_is_none_costs_no_other(bad: BadServer) -> None:
         listed = await client.list_tools()
     assert {"own", "cut"} <= {one.name for one in listed.tools}
     assert listed.meta == {LEFT_OUT: ["invalid"]}
+
+
+def test_a_server_writes_no_notes_of_ours() -> None:
+    forged: dict[str, Any] = {"tools": [], "_meta": {LEFT_OUT: 5, "theirs": 1}}
+    leave_out_invalid(forged)
+    assert forged["_meta"] == {"theirs": 1}
 
 
 @pytest.mark.parametrize(

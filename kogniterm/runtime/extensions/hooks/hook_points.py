@@ -89,12 +89,14 @@ class Hooks(Extension):
 
     # --- actions --------------------------------------------------------------------------------
 
-    async def before_action(self, request: ActionRequest, sink: EventSink) -> ActionFindings:
+    async def before_action(
+        self, request: ActionRequest, sink: EventSink, *, changing: bool
+    ) -> ActionFindings:
         said = await self._of_tool("PreToolUse", request, sink)
         ActionNotes(stop=said.stop).conclude()
         notes = _quoted("PreToolUse", said.quotes)
         found = ActionFindings(request, said.choice, said.name, said.reasons)
-        if said.updated:
+        if said.updated and changing:
             values: dict[str, object] = {"name": said.updated_by}
             try:
                 changed = with_input(request, said.updated, self.tool_of)
@@ -192,7 +194,8 @@ class Hooks(Extension):
         return "\n\n".join(_quoted("SessionStart", said.quotes))
 
     async def closed(self, reason: str) -> tuple[()]:
-        if self._begun:
+        begun, self._begun = self._begun, False
+        if begun:
             for task in tuple(self._notices):
                 task.cancel()
             await asyncio.gather(*self._notices, return_exceptions=True)

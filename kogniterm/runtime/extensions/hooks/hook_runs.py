@@ -12,19 +12,19 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from kogniterm.approval import sandbox_failure
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram, ProgramResult
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_program
+from kogniterm.runtime.extensions.extension_port import Choice
 from kogniterm.runtime.extensions.hooks.hook_files import GUARDS, Hook
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean, whole
 from kogniterm.types import Phrase
 
-Choice = Literal["", "allow", "ask", "deny"]
 MAX_OUTPUT = 1_000_000
 MAX_CONTEXT = 10_000
 """Characters of a hook's words that the model gets."""

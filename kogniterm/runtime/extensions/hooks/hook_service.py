@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
+from kogniterm.runtime.extensions.extension_port import Choice
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, GUARDS, Hook, HookEvent, HookSet
 from kogniterm.runtime.extensions.hooks.hook_runs import (
-    Choice,
     HookAnswer,
     HookPlace,
     refuses,
