@@ -21,6 +21,7 @@ def test_show_tells_values_and_where_they_came_from(shell: Shell) -> None:
         "plan": ["never", f"{config}:2"],
         "google_api_key": ["********", "the variable GOOGLE_API_KEY"],
         "language": ["en", "the option --lang"],
+        "warm": ["off", "the variable KOGNITERM_WARM"],  # of the tests' environment
     }
 
 

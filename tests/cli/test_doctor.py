@@ -94,7 +94,7 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
     always = set()
     for one in required:
         name = re.split(r"[\[<>=; ]", one)[0]
-        extra = re.search(r"extra == ['\"](\w+)['\"]", one)
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", one)
         if extra and extra[1] not in ("all", "dev", "harbor"):  # harbor is for Harbor's environment
             by_extra.setdefault(extra[1], set()).add(name)
         elif not extra:
@@ -103,7 +103,9 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
     named = {match[1] for what in found if (match := re.match(r"package (\S+): installed", what))}
     # The tests' environment has every extra. An extra of several packages is reported by the one
     # that it cannot work without.
-    assert set(by_extra) == {"fleet", "hosts", "local", "otel", "postgres", "vectors"}
+    assert set(by_extra) == {
+        "acp", "fleet", "hosts", "local-model", "otel", "postgres", "vectors"
+    }  # fmt: skip
     assert {extra: len(packages & named) for extra, packages in by_extra.items()} == {
         **dict.fromkeys(by_extra, 1),
         "fleet": 2,  # the queue needs the driver too
