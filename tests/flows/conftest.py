@@ -134,7 +134,8 @@ async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
     made: list[Flow] = []
     work = tmp_path / "work"
     work.mkdir()
-    environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR")}
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "KOGNITERM_WARM")
+    environ = {name: os.environ[name] for name in kept}
     for kind in ("CONFIG", "DATA", "CACHE"):
         environ[f"KOGNITERM_{kind}_DIR"] = str(tmp_path / kind.lower())
 
