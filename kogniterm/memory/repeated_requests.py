@@ -30,7 +30,6 @@ class RepeatedRequests:
 
     def count(self, text: str, session_id: str, now: float) -> int:
         """Count a request; return how often it came, 0 if nothing is to be offered for it."""
-        request = _same(text)
         if not _counts(text):
             return 0
         with self._sql.transaction():
@@ -39,7 +38,7 @@ class RepeatedRequests:
                 "offered) VALUES (?, ?, ?, 1, ?, ?, 0) ON CONFLICT (user_id, project_id, request) "
                 "DO UPDATE SET times = requests.times + 1, seen = excluded.seen, "
                 "session_id = excluded.session_id RETURNING times, offered",
-                (*self._bound, request, now, session_id),
+                (*self._bound, _same(text), now, session_id),
             )
             self._sql.run(
                 "DELETE FROM requests WHERE user_id = ? AND project_id = ? AND request IN ("
@@ -61,7 +60,7 @@ class RepeatedRequests:
 
 
 def _same(text: str) -> str:
-    """Return what two requests have in common that differ in case, blanks or the last mark."""
+    """Return a request without its case, blanks and last mark, in which repetitions differ."""
     return " ".join(text.lower().split()).rstrip(".!? ")
 
 

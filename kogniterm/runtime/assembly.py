@@ -368,7 +368,8 @@ def _open_extensions(
     servers = open_servers(paths, place, given.servers)
     sources = SkillSources(paths, Path(workspace), Path.home())
     skills = SkillService(sources, journal, modes, policy, asker, stored.archive.first_walk.seen)
-    own: list[Extension] = [hooks, skills, SessionServers(servers, journal, modes, asker)]
+    made = (SessionServers(servers, journal, modes, asker), skills, hooks)
+    own: list[Extension] = sorted(made, key=lambda one: EXTENSIONS.index(type(one)))
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
     known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
     instructions = journal.redact(in_force(paths, stored.project))

@@ -121,7 +121,7 @@ class PolicyService:
     created: Callable[[Path], bool] = lambda path: False
     """Tells whether a file is the session's own: made by it, and changed by nobody else."""
     undo_covers: Callable[[RiskReport], bool] = lambda report: False
-    """Tells whether undo would keep all that an action may change in the workspace."""
+    """The check by undo that it would keep all that an action may change in the workspace."""
     note: Callable[[Noted], object] = lambda body: None
     """Journals what is granted and revoked."""
     _granted: int = 0

@@ -20,6 +20,7 @@ from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start_run
 from tests.flows.test_mcp import call, script, trusted
+from tests.flows.test_subagent import DELEGATE
 from tests.support.forge import Forge
 from tests.support.otlp_receiver import Receiver, receiving
 
@@ -179,28 +180,12 @@ async def test_metrics_count_tokens_commands_and_approvals(
     assert waits.count == 2
 
 
-AGENTS = """
-replies:
-  - when: {turn: 1, last_contains: Compare them}
-    calls:
-      - {tool: delegate, arguments: {task: Look at a.txt, tools: read}}
-      - {tool: delegate, arguments: {task: Look at b.txt, tools: read}}
-  - when: {last_contains: Look at a.txt}
-    calls: [{tool: read_file, arguments: {path: a.txt}}]
-  - when: {last_contains: Look at b.txt}
-    calls: [{tool: read_file, arguments: {path: b.txt}}]
-  - {when: {last_contains: first word}, text: a.txt is blue.}
-  - {when: {last_contains: second word}, text: b.txt is green.}
-  - {when: {last_contains: b.txt is green.}, text: They differ.}
-"""
-
-
 async def test_sub_agents_at_work_side_by_side_have_their_own_calls(
     observed: Observed, receiver: Receiver
 ) -> None:
-    flow = observed(AGENTS)
-    (flow.folder / "a.txt").write_text("first word\n")
-    (flow.folder / "b.txt").write_text("second word\n")
+    flow = observed(DELEGATE)
+    (flow.folder / "a.txt").write_text("first secret word\n")
+    (flow.folder / "b.txt").write_text("second secret word\n")
     await run(flow, "Compare them")
     turn = receiver.the("invoke_agent kogniterm")
     delegated = receiver.named("execute_tool delegate")
