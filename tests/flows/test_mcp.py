@@ -115,7 +115,8 @@ async def test_an_untrusted_server_is_not_started(make_flow: MakeFlow) -> None:
     calls = configure(flow)
     session = flow.open()
     assert [str(one) for one in session.notices if "MCP" in str(one)] == [
-        "MCP servers not used until you trust them (/mcp trust NAME): demo."
+        "MCP servers not used until you trust them (/mcp trust NAME, or in a shell "
+        "kogniterm mcp trust NAME): demo."
     ]
     await flow.run()
     assert not calls.exists()

@@ -281,7 +281,7 @@ async def test_the_user_runs_a_skill_by_its_name_and_switches_it_off(
     assert "for you only" in await repl.type("/skills")
     assert "is off" in await repl.type("/skills off release-notes")
     assert "release-notes" not in repl.own
-    with pytest.raises(UsageError, match="switched off"):
+    with pytest.raises(UsageError, match="switched off; kogniterm skills on release-notes"):
         session.extensions.skills.template("release-notes")
     flow.close()
     session = flow.open()

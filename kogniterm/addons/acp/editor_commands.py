@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CONTINUE = "continue"
 
 
-class CommandRoom(NamedTuple):
+class CommandPorts(NamedTuple):
     """The objects that a command of KogniTerm's own works with."""
 
     session: LiveSession
@@ -47,114 +47,118 @@ class EditorCommand(NamedTuple):
     """A command of KogniTerm's own; `run` gets the words behind its name."""
 
     help: Phrase
-    run: Callable[[CommandRoom, str], Awaitable[None]]
+    run: Callable[[CommandPorts, str], Awaitable[None]]
     hint: str = ""
 
 
-async def _compact(room: CommandRoom, argument: str) -> None:
+async def _compact(ports: CommandPorts, argument: str) -> None:
     del argument
-    told = await room.session.context.compact_now(asked=True, sink=room.updates)
-    room.updates.tell(room.say(told))
-    room.updates.usage()
+    told = await ports.session.context.compact_now(asked=True, sink=ports.updates)
+    ports.updates.tell(ports.say(told))
+    ports.updates.usage()
 
 
-async def _mode(room: CommandRoom, argument: str) -> None:
+async def _mode(ports: CommandPorts, argument: str) -> None:
     if argument:
-        use_option(room.session, MODE, argument)
-    words, mode = room.say(Phrase("Approval mode")), MODE_IDS[room.session.modes.approval]
-    room.updates.tell(f"{words}: {mode}")
+        use_option(ports.session, MODE, argument)
+    words, mode = ports.say(Phrase("Approval mode")), MODE_IDS[ports.session.modes.approval]
+    ports.updates.tell(f"{words}: {mode}")
 
 
-async def _model(room: CommandRoom, argument: str) -> None:
+async def _model(ports: CommandPorts, argument: str) -> None:
     if argument:
-        use_option(room.session, MODEL, argument)
-    room.updates.tell(f"{room.say(Phrase('Model'))}: {room.session.model.name}")
+        use_option(ports.session, MODEL, argument)
+    ports.updates.tell(f"{ports.say(Phrase('Model'))}: {ports.session.model.name}")
 
 
-async def _mcp(room: CommandRoom, argument: str) -> None:
-    servers, (word, _space, name) = room.session.extensions.servers, argument.partition(" ")
+async def _mcp(ports: CommandPorts, argument: str) -> None:
+    servers, (word, _space, name) = ports.session.extensions.servers, argument.partition(" ")
     if word == "trust" and name.strip():
         server = servers.find(name.strip())
-        await ask_trust(room.session, server, room.questions, room.say, room.updates.tell)
+        await ask_trust(ports.session, server, ports.questions, ports.say, ports.updates.tell)
     elif word:
         raise UsageError("/mcp takes: trust NAME.")
     else:
-        _tell(room, list_servers(servers, room.session.archive.paths.extensions.mcp_servers))
+        _tell(ports, list_servers(servers, ports.session.archive.paths.extensions.mcp_servers))
 
 
-async def _hooks(room: CommandRoom, argument: str) -> None:
-    service, (word, _space, name) = room.session.extensions.hook_service, argument.partition(" ")
+async def _hooks(ports: CommandPorts, argument: str) -> None:
+    service, (word, _space, name) = ports.session.extensions.hook_service, argument.partition(" ")
     if word == "off" and name.strip():
         service.switch_off(name.strip())
     elif word:
         raise UsageError("/hooks takes: off EVENT, or off all.")
-    file = room.session.archive.paths.extensions.hooks
-    _tell(room, list_hooks(service.own + service.project, file, service.off))
+    file = ports.session.archive.paths.extensions.hooks
+    _tell(ports, list_hooks(service.own + service.project, file, service.off))
 
 
-async def _undo(room: CommandRoom, argument: str) -> None:
+async def _undo(ports: CommandPorts, argument: str) -> None:
     from kogniterm.runtime.operations.rewind_session import tell_restored
     from kogniterm.storage.folders import seen_from
 
     del argument
-    session = room.session
+    session = ports.session
     way = session.undo.latest()
     lines = [f"{one.change}: {one.path}" for one in way.changes]
     lines += [f"kept: {path}" for path in way.kept]
-    title = room.say(Phrase("Restore the files as they were before this action?"))
-    if not await room.questions.agree(title, "\n".join((way.images[0].what, "", *lines)), _RESTORE):
-        room.updates.tell(room.say(_UNCHANGED))
+    title = ports.say(Phrase("Restore the files as they were before this action?"))
+    if not await ports.questions.agree(
+        title, "\n".join((way.images[0].what, "", *lines)), _RESTORE
+    ):
+        ports.updates.tell(ports.say(_UNCHANGED))
         return
     restored = session.undo.store.restore(way)
     tell_restored(session, restored)
     paths = ", ".join(seen_from(session.folder, path) for path in restored)
-    room.updates.tell(room.say(Phrase("Restored: {paths}", {"paths": paths})))
+    ports.updates.tell(ports.say(Phrase("Restored: {paths}", {"paths": paths})))
 
 
-async def _permissions(room: CommandRoom, argument: str) -> None:
-    policy, (word, _space, name) = room.session.policy, argument.partition(" ")
+async def _permissions(ports: CommandPorts, argument: str) -> None:
+    policy, (word, _space, name) = ports.session.policy, argument.partition(" ")
     held = Permissions(policy.leases, policy.revoke, {})
     if word == "revoke" and name.strip():
-        _tell(room, revoke_permissions(held, name.strip()))
+        _tell(ports, revoke_permissions(held, name.strip()))
     elif word in ("", "list"):
-        _tell(room, list_permissions(held))
+        _tell(ports, list_permissions(held))
     else:
         raise UsageError("/permissions takes: revoke ID, or revoke all.")
 
 
-async def _trust(room: CommandRoom, argument: str) -> None:
+async def _trust(ports: CommandPorts, argument: str) -> None:
     from kogniterm.runtime.operations import trust_actions
 
-    session, say = room.session, room.say
+    session, say = ports.session, ports.say
     if argument == "revoke":
-        _tell(room, trust_actions.revoke(session))
+        _tell(ports, trust_actions.revoke(session))
         return
     if argument:
         raise UsageError("/trust takes: revoke.")
     found = trust_actions.compare(trust_actions.store_of(session), Path(session.folder))
     if found.finding.trusted:
-        room.updates.tell(say(Phrase("This folder is trusted; to revoke this, use /trust revoke.")))
+        ports.updates.tell(
+            say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
+        )
         return
-    lines = _lines(room, Report([], found.texts, found.rows))
+    lines = _lines(ports, Report([], found.texts, found.rows))
     if found.files:
         about = [*lines, *found.changes.values(), *map(say, trust_actions.ABOUT)]
         title, yes = say(trust_actions.QUESTION), Phrase("Trust these files")
-        if not await room.questions.agree(title, "\n".join(about), yes):
-            room.updates.tell(say(_UNCHANGED))
+        if not await ports.questions.agree(title, "\n".join(about), yes):
+            ports.updates.tell(say(_UNCHANGED))
             return
-        lines = _lines(room, trust_actions.trust(session, found.files))
-    room.updates.tell("\n".join(lines))
+        lines = _lines(ports, trust_actions.trust(session, found.files))
+    ports.updates.tell("\n".join(lines))
 
 
-def _tell(room: CommandRoom, report: Report) -> None:
-    room.updates.tell("\n".join(_lines(room, report)))
+def _tell(ports: CommandPorts, report: Report) -> None:
+    ports.updates.tell("\n".join(_lines(ports, report)))
 
 
-def _lines(room: CommandRoom, report: Report) -> list[str]:
+def _lines(ports: CommandPorts, report: Report) -> list[str]:
     """Return a report as lines; a row is an item of a list."""
 
     def text(shown: Shown) -> str:
-        return shown if isinstance(shown, str) else room.say(shown)
+        return shown if isinstance(shown, str) else ports.say(shown)
 
     rows = ["- " + "  ".join(map(text, row)) for row in report.rows]
     return [*rows, *map(text, report.lines), *map(text, report.notes)]

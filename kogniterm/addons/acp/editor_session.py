@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from acp.schema import AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, StopReason
 
 from kogniterm.addons.acp.config_options import MODE_IDS, config_options
-from kogniterm.addons.acp.editor_commands import CONTINUE, OWN, CommandRoom, offered
+from kogniterm.addons.acp.editor_commands import CONTINUE, OWN, CommandPorts, offered
 from kogniterm.addons.acp.editor_questions import Editor, EditorQuestions
 from kogniterm.addons.acp.editor_servers import offer_trust
 from kogniterm.addons.acp.outbox import Outbox, Update
@@ -161,8 +161,8 @@ class EditorSession:
         assert given is not None
         name, argument = split_line(given.text) if is_slash_command(given.text) else ("", "")
         if name in OWN:
-            room = CommandRoom(session, self.questions, self.updates, self._say)
-            await OWN[name].run(room, argument)
+            ports = CommandPorts(session, self.questions, self.updates, self._say)
+            await OWN[name].run(ports, argument)
             return Answer("")
         await offer_trust(session, self.servers, self.questions, self._say, self.updates.tell)
         if name == CONTINUE:

@@ -30,7 +30,7 @@ _kogniterm() {
             --allow-secret|--at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inputs|--inventory|--items|--lang|--limit|--lines|--list|--max-cost|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--note|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--recipe|--resume|--secret|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|--workspace|-C|-n|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/off|/skills/on|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -131,6 +131,8 @@ _kogniterm() {
         /skills/list:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/trust:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/off:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/on:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/add:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hooks:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -245,10 +247,12 @@ _kogniterm() {
         '/policy/permissions') flags='-h --help --lang --env-file --debug --json' ;;
         '/policy/revoke') flags='-h --help --lang --env-file --debug --json' ;;
         '/tools') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
-        '/skills') said='list show trust add remove' flags='-h --help --lang --env-file --debug' ;;
+        '/skills') said='list show trust off on add remove' flags='-h --help --lang --env-file --debug' ;;
         '/skills/list') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
         '/skills/show') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
         '/skills/trust') flags='-h --help --lang --env-file --debug --yes -C --cwd --json' ;;
+        '/skills/off') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/skills/on') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
         '/skills/add') kind=folder flags='-h --help --lang --env-file --debug --json' ;;
         '/skills/remove') flags='-h --help --lang --env-file --debug --yes --json' ;;
         '/hooks') said='list test' flags='-h --help --lang --env-file --debug' ;;

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/hosts' '/hosts/run' '/hosts/diff' '/replay' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/logs' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/storage' '/storage/check' '/storage/copy' '/completion' '/help' '/import' '/acp' '/warm' '/warm/stop'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/hosts' '/hosts/run' '/hosts/diff' '/replay' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/off' '/skills/on' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/logs' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/storage' '/storage/check' '/storage/copy' '/completion' '/help' '/import' '/acp' '/warm' '/warm/stop'
                 set at "$at/$word"
         end
     end
@@ -613,6 +613,8 @@ complete -c kogniterm -n '__kogniterm_at "/tools"' -l json -d 'Print the result 
 complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'list' -d 'List the skills and their state'
 complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'show' -d 'Show a skill with its instructions'
 complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'trust' -d 'Accept a skill of ~/.agents or ~/.claude as it is now'
+complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'off' -d 'Switch a skill off, in every folder'
+complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'on' -d 'Switch a skill on again'
 complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'add' -d 'Copy a skill’s folder to your own skills'
 complete -c kogniterm -n '__kogniterm_at "/skills"' -a 'remove' -d 'Delete one of your own skills'
 complete -c kogniterm -n '__kogniterm_at "/skills"' -s h -l help -d 'Show this help'
@@ -638,6 +640,18 @@ complete -c kogniterm -n '__kogniterm_at "/skills/trust"' -l debug -d 'Show trac
 complete -c kogniterm -n '__kogniterm_at "/skills/trust"' -l yes -d 'Do not ask for confirmation'
 complete -c kogniterm -n '__kogniterm_at "/skills/trust"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
 complete -c kogniterm -n '__kogniterm_at "/skills/trust"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/skills/off"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/skills/on"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/skills/add"' -f -a '(__fish_complete_directories (commandline -ct))'
 complete -c kogniterm -n '__kogniterm_at "/skills/add"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/skills/add"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'

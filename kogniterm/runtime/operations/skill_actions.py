@@ -62,6 +62,14 @@ def accept_skill(accept: Callable[[FoundSkill], None], one: FoundSkill) -> Repor
     return Report({**_skill_json(one), "state": "ready"}, [told])
 
 
+def switch_skill(sources: SkillSources, found: Skills, name: str, *, on: bool) -> Report:
+    """Switch a skill off or on again, in every folder. Raises `UsageError`."""
+    one = find_skill(found, name)
+    sources.switch(one.name, on=on)
+    told = Phrase("Skill {name} is on.") if on else Phrase("Skill {name} is off, in every folder.")
+    return Report({"name": name, "on": on}, [Phrase(told.template, {"name": name})])
+
+
 # --- what the user sees ----------------------------------------------------------------------
 
 
@@ -154,7 +162,10 @@ def changes_to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[Shown]
 def _refuse_acceptance(one: FoundSkill) -> None:
     name = one.name
     if one.where == "project":
-        raise UsageError("The skill {name} belongs to the folder; trust that: /trust", name=name)
+        raise UsageError(
+            "The skill {name} belongs to the folder; trust that: /trust or kogniterm trust",
+            name=name,
+        )
     if one.where == "user":
         raise UsageError("Your own skill {name} needs no acceptance.", name=name)
     if one.problem is not None:

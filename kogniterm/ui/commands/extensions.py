@@ -110,7 +110,7 @@ async def skills(repl: Repl, argument: str) -> None:
     if not name:
         raise UsageError("Specify a skill: /skills {action} NAME", action=action)
     from kogniterm.runtime.extensions.skills.skill_sources import find_skill
-    from kogniterm.runtime.operations.skill_actions import show_skill
+    from kogniterm.runtime.operations.skill_actions import show_skill, switch_skill
 
     service = repl.session.extensions.skills
     one = find_skill(service.look(), name)
@@ -119,11 +119,9 @@ async def skills(repl: Repl, argument: str) -> None:
     elif action == "trust":
         await _trust_skill(repl, one)
     else:
-        service.sources.switch(name, on=action == "on")
+        report = switch_skill(service.sources, service.found, name, on=action == "on")
         _offer_skills(repl)
-        on = Phrase("Skill {name} is on.", {"name": name})
-        off = Phrase("Skill {name} is off, in every folder.", {"name": name})
-        repl.display.say(on if action == "on" else off)
+        write_report(repl, report)
 
 
 def skill_choices(repl: Repl) -> Iterable[str]:

@@ -222,7 +222,7 @@ _FAILED_OWN = Phrase(
 )
 _FAILED_PROJECT = Phrase(
     "The hook {name} failed, so this was refused: {why}. Correct it, or switch the project's hooks "
-    "off with /trust revoke."
+    "off with /trust revoke, or in a shell kogniterm trust --revoke."
 )
 _SAID: Mapping[Choice, tuple[Phrase, Phrase]] = {
     "deny": (

@@ -220,14 +220,16 @@ class McpServers:
         if new:
             found.append(
                 Phrase(
-                    "MCP servers not used until you trust them (/mcp trust NAME): {names}.",
+                    "MCP servers not used until you trust them (/mcp trust NAME, or in a shell "
+                    "kogniterm mcp trust NAME): {names}.",
                     {"names": new},
                 )
             )
         if changed:
             found.append(
                 Phrase(
-                    "MCP servers changed since you trusted them (/mcp trust NAME): {names}.",
+                    "MCP servers changed since you trusted them (/mcp trust NAME, or in a shell "
+                    "kogniterm mcp trust NAME): {names}.",
                     {"names": changed},
                 )
             )
@@ -240,14 +242,15 @@ class McpServers:
             if server.state in ("new", "changed"):
                 found.append(
                     f"[MCP server {server.config.name}: not trusted yet; the user can trust it "
-                    f"with /mcp trust {server.config.name}]"
+                    f"with: kogniterm mcp trust {server.config.name}]"
                 )
             elif server.failure:
                 found.append(f"[MCP server {server.config.name}: {server.failure}]")
             elif server.usable and server.new_tools:
                 found.append(
                     f"[MCP server {server.config.name}: {len(server.new_tools)} new tools, not "
-                    f"trusted yet; the user can trust them with /mcp trust {server.config.name}]"
+                    f"trusted yet; the user can trust them with: kogniterm mcp trust "
+                    f"{server.config.name}]"
                 )
         return found
 
@@ -328,7 +331,7 @@ class McpServers:
         if user is None or not await user.trust_tool(server.config, tool, diff):
             raise ToolError(
                 "Not called: the definition of {tool} changed, and the user has not trusted it "
-                "(/mcp trust {server}).",
+                "(kogniterm mcp trust {server}).",
                 tool=tool.name,
                 server=server.config.name,
             )
@@ -408,7 +411,7 @@ class McpServers:
         if server is None or not server.usable:
             raise ToolError(
                 "The MCP server {name} is not trusted as it is configured now; the user can trust "
-                "it with /mcp trust {name}.",
+                "it with: kogniterm mcp trust {name}",
                 name=name,
             )
         return server

@@ -264,15 +264,20 @@ class SkillService(Extension):
             case "manual":
                 return Phrase("only the user starts the skill {name}, with /{name}.", name)
             case "off":
-                return Phrase("the skill {name} is switched off; /skills on {name}", name)
+                return Phrase("the skill {name} is switched off; kogniterm skills on {name}", name)
             case "new":
-                return Phrase("the skill {name} is not accepted; /skills trust {name}", name)
+                return Phrase(
+                    "the skill {name} is not accepted; kogniterm skills trust {name}", name
+                )
             case "changed":
                 return Phrase(
-                    "the skill {name} changed since it was accepted; /skills trust {name}", name
+                    "the skill {name} changed since it was accepted; kogniterm skills trust {name}",
+                    name,
                 )
             case "untrusted":
-                return Phrase("the folder of the skill {name} is not trusted; /trust", name)
+                return Phrase(
+                    "the folder of the skill {name} is not trusted; /trust or kogniterm trust", name
+                )
             case _:
                 problem = one.problem or Phrase("another skill has its name")
                 return Phrase("the skill {name}: {why}.", {**name, "why": problem})
@@ -307,7 +312,7 @@ def make_catalogue(skills: Sequence[Skill], window: int) -> SkillCatalogue:
     for count in range(len(skills), -1, -1):
         lines = [f"- {one.name}" for one in skills[:count]]
         if others := len(skills) - count:
-            lines.append(f"- [{others} more; /skills lists them for the user]")
+            lines.append(f"- [{others} more; kogniterm skills list shows them to the user]")
         text = prompts.text("skills.catalogue", skills="\n".join(lines))
         if text_tokens(text) <= room:
             return SkillCatalogue(text, everyone, frozenset(one.name for one in skills[count:]))

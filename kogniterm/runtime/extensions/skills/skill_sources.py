@@ -290,8 +290,4 @@ def find_skill(skills: tuple[FoundSkill, ...], name: str) -> FoundSkill:
     near = closest_word(name, found)
     if near:
         raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
-    raise UsageError(
-        "There is no skill {name}; list the skills with /skills, or in a shell with: "
-        "kogniterm skills list",
-        name=name,
-    )
+    raise UsageError("There is no skill {name}; `kogniterm skills list` lists them.", name=name)

@@ -95,7 +95,7 @@ def show_server(server: Server) -> Report:
     notes = [Phrase("{text}", {"text": server.failure})] if server.failure else []
     if server.new_tools:
         values = {"name": server.config.name, "tools": ", ".join(server.new_tools)}
-        new = Phrase("New since you trusted it (/mcp trust {name}): {tools}", values)
+        new = Phrase("New since you trusted it (kogniterm mcp trust {name}): {tools}", values)
         notes.append(new)
     rows = tool_rows(server, server.tools)
     notes += _left_out(server.record.listing)
