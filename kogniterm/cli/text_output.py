@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TextIO
 
+from kogniterm.text.file_text import shown_lines
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
@@ -238,9 +239,10 @@ class TextSink(events.EventVisitor):
                 self._line(f"· {edit_words(found, self._folder)}")
             else:
                 self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
-        changed = [] if event.failed else self._changes.pop(event.request_id, "").splitlines()[2:]
+        changes = "" if event.failed else self._changes.pop(event.request_id, "")
+        changed = shown_lines(changes)[2:]
         for line in changed[:_CHANGED]:
-            self._line(f"  {render(line.expandtabs(4))}")
+            self._line(f"  {line.expandtabs(4)}")
         if len(changed) > _CHANGED:
             self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kogniterm.text.visible import render_line, show_bytes
+from kogniterm.text.visible import render_again, render_line, show_bytes
 
 MORE_FROM = "[more from line "
 """Begins the note that lines behind those that are shown were left out."""
@@ -121,6 +121,12 @@ def unified_diff(
         if not line.endswith("\n"):
             lines.append(NO_NEWLINE)
     return "\n".join(lines)
+
+
+def shown_lines(unified: str) -> list[str]:
+    """Return the lines of a diff as they are shown; one from elsewhere may hold anything."""
+    lines = unified.rstrip("\n").split("\n")
+    return ["\t".join(map(render_again, line.split("\t"))) for line in lines]
 
 
 def _lines(content: bytes | str | None) -> list[str]:

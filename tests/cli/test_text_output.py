@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 
 from kogniterm.cli.text_output import TextSink
+from kogniterm.text.file_text import unified_diff
 from kogniterm.types import ActionRequest, Answer, CommandResult, RiskReport, Usage, Verdict, events
 
 
@@ -70,6 +71,17 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
         *(f"  +line {number}" for number in range(12)),
         "[8 lines left out]",
     ]
+
+
+def test_signs_of_a_change_are_spelt_out_once() -> None:
+    detail = unified_diff("a", "\ufeff\tone\n", "\tone\n")
+    request = ActionRequest("e1", "c1", "edit_file", "edit a", effect="edit", detail=detail)
+    report = RiskReport("edit a", "workspace_write")
+    text = written(
+        events.ActionProposed(request, report, Verdict("allow", ()), "/"),
+        events.ActionEnded("e1", "edit_file", "Wrote a (+1 -1 lines)."),
+    )
+    assert text.splitlines()[2:] == ["  -\\u{FEFF}   one", "  +   one"]
 
 
 def test_the_answer_beside_end_turn_is_no_sentence_between_calls() -> None:

@@ -7,7 +7,13 @@ import re
 
 import pytest
 
-from kogniterm.text.file_text import NO_NEWLINE, WINDOWS_ENDS, count_changes, unified_diff
+from kogniterm.text.file_text import (
+    NO_NEWLINE,
+    WINDOWS_ENDS,
+    count_changes,
+    shown_lines,
+    unified_diff,
+)
 from kogniterm.text.visible import is_invisible, unrender
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
@@ -107,6 +113,12 @@ def test_every_change_is_seen(old: str | None, new: str, lines: list[str]) -> No
     assert [line for line in found[2:] if not line.startswith("@@")] == lines
     removed = sum(line.startswith("-") for line in lines)
     assert count_changes("\n".join(found)) == (sum(line.startswith("+") for line in lines), removed)
+
+
+def test_lines_are_shown_with_their_tabs_and_spelt_out_once() -> None:
+    made = unified_diff("f", "a\u200b\n", "\tb\n")
+    assert shown_lines(made) == made.split("\n")
+    assert shown_lines("+a\u200b\x1b") == ["+a\\u{200B}\\u{1B}"]
 
 
 def test_a_file_that_is_not_there_and_its_name_are_told() -> None:

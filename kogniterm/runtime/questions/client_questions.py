@@ -13,9 +13,9 @@ from kogniterm.runtime.questions.approval_facts import (
     label_phrase,
     proposed_by,
 )
-from kogniterm.text.file_text import count_changes
+from kogniterm.text.file_text import count_changes, shown_lines
 from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import clean, render, render_again, render_line, warnings
+from kogniterm.text.visible import clean, render, render_line, warnings
 from kogniterm.types import ActionRequest, Phrase, Plan
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
     lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
     lines += action_lines(facts, folder, say)
     if request.detail:
-        shown = request.detail[:_MOST_DETAIL].split("\n")
+        shown = shown_lines(request.detail[:_MOST_DETAIL])
         if len(request.detail) > _MOST_DETAIL:
             del shown[-1]
-        lines += ["", *map(render_again, shown)]
+        lines += ["", *shown]
         if left := sum(count_changes(request.detail, len(shown))):
             lines.append(say(Phrase("Changed lines not shown here: {count}", {"count": left})))
     return "\n".join(lines)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from kogniterm.text.file_text import count_changes
-from kogniterm.text.visible import render_again
+from kogniterm.text.file_text import count_changes, shown_lines
 from kogniterm.ui.locale import plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -43,9 +42,7 @@ def diff(unified: str, *, limit: int | None = None, columns: int | None = None) 
     Beyond `limit` lines only the number of changed lines is shown. Lines wider than `columns` cells
     continue below their text.
     """
-    lines = unified.rstrip("\n").split("\n")
-    # A diff from elsewhere may hold anything.
-    lines = ["\t".join(map(render_again, line.split("\t"))) for line in lines]
+    lines = shown_lines(unified)
     hidden = 0 if limit is None else sum(count_changes(unified, limit))
     cut = limit is not None and len(lines) > limit
     rows = _rows(lines[:limit])
