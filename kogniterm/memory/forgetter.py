@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from kogniterm.errors import UsageError
@@ -25,7 +26,7 @@ from kogniterm.memory.statements import frame
 from kogniterm.memory.word_index import remove_gone_lessons
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
-from kogniterm.text.matching import Matcher, decode_bytes
+from kogniterm.text.matching import BORDER, Matcher, decode_bytes
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4
@@ -42,6 +43,13 @@ sentence to be about this fact."""
 BESIDE_FACTS = Phrase("lessons, notes and preferences")
 OWN = (BESIDE_FACTS, Phrase("memory"))
 """The places in a receipt that are memory's own."""
+
+ROWS_AT_ONCE = 64
+"""Rows that the proof searches as one text; in a longer one, the plain search for the words of a
+term, which comes before the slow one, would find each of them somewhere."""
+
+BYTES = {False: "BLOB", True: "bytea"}
+"""The type of bytes, by whether the database is PostgreSQL."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
@@ -323,14 +331,13 @@ class Forgetter:
         if self._repository.sql.is_postgres:
             places.append(Phrase("the PostgreSQL server's write-ahead log, archives and replicas"))
             places.append(Phrase("old rows on the server that an open transaction still sees"))
-        unreachable = tuple(places)
         return Receipt(
             facts=facts,
             parts=tuple(parts),
             scanned_files=files,
             scanned_bytes=read,
             found=found,
-            unreachable=(*short, *unreachable, *(u for p in parts for u in p.unreachable)),
+            unreachable=(*short, *places, *(u for p in parts for u in p.unreachable)),
             untouched=tuple(mention for part in parts for mention in part.untouched),
             scanned_columns=columns,
             found_columns=held,
@@ -456,25 +463,40 @@ def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, .
         return 0, ()
     searched = 0
     found = []
-    for table, columns in _text_columns(sql).items():
-        held: set[str] = set()
-        # As bytes, so that a damaged text is searched instead of refused.
-        wanted = columns if sql.is_postgres else [f"CAST({one} AS BLOB)" for one in columns]
-        names = ", ".join(wanted)
-        for row in sql.each(f"SELECT {names} FROM {table}"):
-            for column, value in zip(columns, row, strict=True):
-                if column not in held and _value_holds(value, matcher):
-                    held.add(column)
+    border = f" || CAST('{BORDER}' AS {BYTES[sql.is_postgres]}) || "
+    for table, columns in _columns_as_bytes(sql).items():
         searched += len(columns)
-        found += [f"{table}.{column}" for column in columns if column in held]
+        row = border.join(f"coalesce({value}, '')" for value in columns.values())
+        # Whole rows first: most tables hold none of the terms.
+        if _any_holds(sql, table, row, matcher):
+            found += [
+                f"{table}.{column}"
+                for column, value in columns.items()
+                if _any_holds(sql, table, value, matcher)
+            ]
     return searched, tuple(found)
 
 
-def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
-    """Return the tables with the user's rows, and their columns that hold text or bytes."""
+def _any_holds(sql: MemoryDatabase, table: str, wanted: str, matcher: Matcher) -> bool:
+    """Return whether one of the terms stands in the SQL expression `wanted`, in any row."""
+    held = False
+    rows = sql.each(f"SELECT CAST({wanted} AS {BYTES[sql.is_postgres]}) FROM {table}")
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        values = BORDER.encode().join(value for (value,) in some if value)
+        held = held or matcher.holds(decode_bytes(values))
+    return held
+
+
+def _columns_as_bytes(sql: MemoryDatabase) -> Mapping[str, Mapping[str, str]]:
+    """Return the tables with the user's rows, and their columns with SQL for the bytes of each.
+
+    Damaged text could not be read, but its bytes can be searched.
+    """
     if sql.is_postgres:
         rows = sql.execute(
-            "SELECT table_name, column_name FROM information_schema.columns "
+            "SELECT table_name, column_name, CASE data_type WHEN 'bytea' THEN column_name "
+            "ELSE 'convert_to(' || column_name || ', ''UTF8'')' END "
+            "FROM information_schema.columns "
             "WHERE table_schema = current_schema() AND data_type IN ('text', 'bytea') "
             "AND table_name IN (SELECT tablename FROM pg_policies "
             "WHERE schemaname = current_schema() AND policyname = 'own_rows') "
@@ -483,17 +505,12 @@ def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
     else:
         # The tables behind SQLite's search index hold the same as the index itself.
         rows = sql.execute(
-            "SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c "
+            "SELECT t.name, c.name, 'CAST(' || c.name || ' AS BLOB)' "
+            "FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c "
             "WHERE t.schema = 'main' AND t.type IN ('table', 'virtual') "
             "AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
         )
-    found: dict[str, list[str]] = {}
-    for table, column in rows:
-        found.setdefault(table, []).append(column)
+    found: dict[str, dict[str, str]] = {}
+    for table, column, value in rows:
+        found.setdefault(table, {})[column] = value
     return found
-
-
-def _value_holds(value: object, matcher: Matcher) -> bool:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        value = decode_bytes(bytes(value))
-    return isinstance(value, str) and matcher.holds(value)

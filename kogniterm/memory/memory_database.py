@@ -215,33 +215,24 @@ _WORDS = (
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """Return all steps for `dialect`, "sqlite" or "postgres"."""
-    statements = tuple(statement.format(**_TYPES[dialect]) for statement in _FIRST)
-    if dialect == "postgres":
-        statements += tuple(
-            rule for table in _FIRST_TABLES for rule in own_rows(table, lenient=True)
-        )
-    ledger = tuple(statement.format(**_TYPES[dialect]) for statement in _LEDGER)
-    if dialect == "postgres":
-        ledger += own_rows(LEDGER, lenient=True)
-    short_term = tuple(statement.format(**_TYPES[dialect]) for statement in _SHORT_TERM)
-    if dialect == "postgres":
-        short_term += own_rows("short_term", lenient=True)
-    words = tuple(statement.format(**_TYPES[dialect]) for statement in _WORDS)
-    unread = tuple(statement.format(**_TYPES[dialect]) for statement in _UNREAD)
-    requests = tuple(statement.format(**_TYPES[dialect]) for statement in _REQUESTS)
-    if dialect == "postgres":
-        requests += own_rows("requests", lenient=True)
-        words += tuple(rule for table in INDEX_TABLES for rule in own_rows(table, lenient=True))
+
+    def step(number: int, name: str, statements: Sequence[str], *tables: str) -> Migration:
+        """Return a step that makes `tables`, whose rows a server shows to their user alone."""
+        made = [statement.format(**_TYPES[dialect]) for statement in statements]
+        if dialect == "postgres":
+            made += [rule for table in tables for rule in own_rows(table, lenient=True)]
+        return Migration(number, name, tuple(made))
+
     return (
-        Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),
-        Migration(2, "store items of a project", _PROJECT_ITEMS[dialect]),
-        Migration(3, "ledger of facts", ledger),
-        Migration(4, "no store items", ("DROP TABLE store_items",)),
-        Migration(5, "lessons on what worked instead, and their wording", _LESSONS),
-        Migration(6, "names of the last hour, in rows of their own", short_term),
-        Migration(7, "words of facts", words),
-        Migration(8, "turns that may still be read for facts", unread),
-        Migration(9, "requests that come again", requests),
+        step(1, "facts, preferences, outcomes and their bookkeeping", _FIRST, *_FIRST_TABLES),
+        step(2, "store items of a project", _PROJECT_ITEMS[dialect]),
+        step(3, "ledger of facts", _LEDGER, LEDGER),
+        step(4, "no store items", ("DROP TABLE store_items",)),
+        step(5, "lessons on what worked instead, and their wording", _LESSONS),
+        step(6, "names of the last hour, in rows of their own", _SHORT_TERM, "short_term"),
+        step(7, "words of facts", _WORDS, *INDEX_TABLES),
+        step(8, "turns that may still be read for facts", _UNREAD),
+        step(9, "requests that come again", _REQUESTS, "requests"),
     )
 
 

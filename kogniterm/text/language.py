@@ -71,12 +71,10 @@ def raw_words(text: str) -> tuple[str, ...]:
 def language_of(text: str) -> Language:
     """Return "es" when `text` has more of Spanish than of English, by its common words."""
     words = raw_words(text)
-    spanish = sum(word in words_listed("languages", "es") for word in words)
-    if _SPANISH_LETTERS.search(text.casefold()):
+    spanish = sum(map(words_listed("languages", "es").__contains__, words))
+    if not text.isascii() and _SPANISH_LETTERS.search(text.casefold()):
         spanish += _SPANISH_LETTERS_COUNT
-    return (
-        "es" if spanish > sum(word in words_listed("languages", "en") for word in words) else "en"
-    )
+    return "es" if spanish > sum(map(words_listed("languages", "en").__contains__, words)) else "en"
 
 
 @cache

@@ -20,6 +20,10 @@ stand in every other text, so it is found as it is written."""
 FARTHEST = 1 << 16
 """Bytes from the first to the last word of a text that are found in a file read piece by piece."""
 
+BORDER = "ꙮ"
+"""Put between texts that are searched as one: a letter, so that nothing is found across it, which
+is in no text."""
+
 # Recalled facts have colour codes with a round bracket, because a square one ends a label.
 _COLOUR = r"(?:\x1b|\\(?:u00|x)1b)[\[(][0-?]*[ -/]*[@-~]"
 _SIGN = r"(?:[012][0-9a-f]|3[a-f]|40|5[b-f]|60|7[b-f])"

@@ -7,7 +7,7 @@ import os
 import threading
 import tracemalloc
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.file_purge import FilePurge, Purged, scan
 from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
 from kogniterm.memory.short_term import Mention
-from kogniterm.text.matching import Matcher
+from kogniterm.text.matching import BORDER, Matcher
 from kogniterm.types import Phrase
 from tests.memory.conftest import OpenMemory
 from tests.support.databases import prefer_note
@@ -443,6 +443,61 @@ def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     assert scan([tmp_path], Matcher([term, "ñandú"]))[2] == ()
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
     assert [*json.loads(log.read_text())] == ["said", "----"]
+
+
+WRITTEN = (
+    str,
+    str.upper,
+    json.dumps,
+    lambda text: unicodedata.normalize("NFD", text),
+    lambda text: "\\n".join(text.split()),
+    lambda text: "\x1b(1m ".join(text.split()),
+)
+"""Ways in which a text may stand in a value."""
+
+_TERM = st.text("ñaéBœ7 .-", min_size=1, max_size=12)
+_EDGE = st.sampled_from(
+    ("", "a", "\\", "\\u00", "\x1b[", "\x1b[12", "\0", "\\ud8", "\u0301", " ", "x")
+)
+
+
+@given(
+    st.lists(_TERM, min_size=1, max_size=3),
+    st.lists(st.tuples(_EDGE, _TERM, st.sampled_from(WRITTEN), _EDGE), max_size=6),
+    st.data(),
+)
+def test_values_searched_at_once_lose_and_add_nothing(
+    terms: list[str],
+    values: list[tuple[str, str, Callable[[str], str], str]],
+    data: st.DataObject,
+) -> None:
+    texts = [
+        before + write(data.draw(st.sampled_from([text, *terms, *terms[0].split()]))) + after
+        for before, text, write, after in values
+    ]
+    matcher = Matcher(terms)
+    assert matcher.holds(BORDER.join(texts)) == any(map(matcher.holds, texts))
+
+
+def test_the_proof_names_each_column_among_many_rows(memory: Memory) -> None:
+    ids = [memory.add(f"Fact {number} is of no interest") for number in range(80)]
+    shouted = json.dumps(SECRETIVE.upper())
+    memory.sql.run("UPDATE facts SET keywords = ? WHERE id = ?", (shouted, ids[70]))
+    split = ("Ana is fond of", "peanuts and ñandú eggs")
+    memory.sql.run("UPDATE facts SET keywords = ?, language = ? WHERE id < ?", (*split, ids[60]))
+    receipt = memory.forgetter.forget([], phrases=[SECRETIVE])
+    assert receipt.found_columns == ("facts.keywords",)
+
+
+def test_the_proof_reads_damaged_values(tmp_path: Path) -> None:
+    with open_memory(tmp_path, user="ana") as memory:
+        memory.add("Ana likes tea")
+        damaged = b"\xc3\0\xff" + SECRETIVE.encode() + b"\xe2\x82"
+        memory.sql.run(
+            "UPDATE facts SET confidence = ?, claim = CAST(? AS TEXT)", (damaged, b"\xf0")
+        )
+        receipt = memory.forgetter.forget([], phrases=[SECRETIVE])
+        assert receipt.found_columns == ("facts.confidence",)
 
 
 def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> None:
