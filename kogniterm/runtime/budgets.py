@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from kogniterm.errors import UsageError
 from kogniterm.text.money import money
 from kogniterm.types import Answer, LimitReached, Phrase, Plan, Usage
-from kogniterm.types.hosts import HostState
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Clock
@@ -203,8 +202,7 @@ def unknown_price(model: str, date: str) -> Phrase:
 class TurnCount:
     """The use of budgets by a turn so far. Durations by the monotonic clock.
 
-    `on_hosts` is the last answer of each host that a command was for. `unknown` are commands of
-    unknown outcome that nobody could be asked about, `unasked` the
+    `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with
     who refused. `plan_left` is whether a plan that was made in plan mode waits for a user, who is
     not there. `earlier` is the usage before this turn, and `others`
@@ -229,7 +227,6 @@ class TurnCount:
         self.usage = Usage()
         self.dollars = 0.0
         self.refused: list[tuple[Phrase | str, str]] = []
-        self.on_hosts: dict[str, HostState] = {}
         self.unknown: list[str] = []
         self.unasked: list[str] = []
         self.plan_left = False

@@ -200,7 +200,6 @@ class Runner:
         asked = hosts.request_of(request, run.decision.command, run.report)
         hosts.intend(request)
         end, cancelled = await hosts.act(request, asked, io.sink)
-        count.on_hosts.update(hosts.answers(request))
         facts = hosts.facts(request)
         masked = masked_by(run.decision.command)
         ended = ToolEnd(end.text, failed=end.failed, lost=end.lost, masked=masked)

@@ -86,7 +86,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         reason = Phrase("No user was available to answer: {question}", {"question": question})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
     good = ("answered", "failed") if outcome == "done" else ("answered",)
-    if wrong := [host for host, answer in count.on_hosts.items() if answer not in good]:
+    if wrong := [host for host, answer in state.host_states.items() if answer not in good]:
         named = ", ".join(wrong[:_MOST_HOSTS]) + (", …" if len(wrong) > _MOST_HOSTS else "")
         reason = Phrase("Hosts that failed or did not answer: {hosts}", {"hosts": named})
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)

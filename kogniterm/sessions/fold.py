@@ -49,7 +49,7 @@ from kogniterm.types import (
     approval_mode,
     events,
 )
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.hosts import HostAnswer, HostState
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -186,7 +186,8 @@ class SessionState:
     be run again by themselves. `unsettled` are the runs whose outcome was recorded as unknown,
     until the user wants one run again or a later run of the same command, which only the user can
     approve, has ended. `on_hosts` are the hosts of pending requests for which an intent is on disk,
-    with their answers (None: there is none yet). With `plan_only` the open turn may only make a
+    with their answers (None: there is none yet); `host_states` are the last answers of the turn's
+    hosts. With `plan_only` the open turn may only make a
     plan; `refused` is what was refused in it, in order, `unasked` questions that nobody answered,
     `plan_before` the plan before it. `requested`, `verdicts` and `decisions` are of `pending`.
     `limit` is the limit at which the open turn waits for the user.
@@ -222,6 +223,7 @@ class SessionState:
     unknown: tuple[Intent, ...] = ()
     unsettled: tuple[UnknownRun, ...] = ()
     on_hosts: Mapping[str, Mapping[str, HostAnswer | None]] = field(default_factory=dict)
+    host_states: Mapping[str, HostState] = field(default_factory=dict)
     refused: tuple[Decision, ...] = ()
     unasked: tuple[str, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
@@ -331,6 +333,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 open_input=body.input,
                 plan_only=body.plan_only,
                 limit=None,
+                host_states={},
                 refused=(),
                 unasked=(),
                 plan_before=state.plan,
@@ -359,11 +362,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
         case Intent() as body:
             return replace(state, unknown=(*state.unknown, body))
         case HostIntent() | HostOutcome() as body:
-            known = state.on_hosts.get(body.request_id, {})
-            answer = body.answer if isinstance(body, HostOutcome) else None
-            host = body.answer.host if isinstance(body, HostOutcome) else body.host
-            on_hosts = {**state.on_hosts, body.request_id: {**known, host: answer}}
-            return replace(state, on_hosts=on_hosts)
+            return _on_host(state, body)
         case Outcome() as body:
             return _outcome(state, body)
         case Compacted() as body:
@@ -454,6 +453,16 @@ def _told(
     answered = {getattr(message, "tool_call_id", None) for message in messages}
     agents = {key: one for key, one in state.agents.items() if key not in answered}
     return replace(state, messages=state.messages.extend_by(messages), agents=agents)
+
+
+def _on_host(state: SessionState, body: HostIntent | HostOutcome) -> SessionState:
+    known = dict(state.on_hosts.get(body.request_id, {}))
+    if isinstance(body, HostIntent):
+        known[body.host] = None
+    else:
+        answer = known[body.answer.host] = body.answer
+        state = replace(state, host_states={**state.host_states, answer.host: answer.state})
+    return replace(state, on_hosts={**state.on_hosts, body.request_id: known})
 
 
 def _outcome(state: SessionState, body: Outcome) -> SessionState:

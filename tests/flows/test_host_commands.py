@@ -276,6 +276,25 @@ async def test_only_hosts_of_the_inventory_are_reached(
     assert len(refused) == len(attacks)
 
 
+async def test_an_answer_before_a_parked_question_decides_the_exit_status(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    calls = [call("uname -s"), call("touch later", "h1")]
+    flow = make_flow(script(*calls), [yes], allow_reads=True)
+    folders.away.add("h4")
+    parking = Parking(opened(flow, folders).session)
+    with pytest.raises(asyncio.CancelledError):
+        await flow.session.run(
+            UserInput("go"), approver=parking, sink=flow.tell, at_prompt=True, park=parking.ask
+        )
+    flow.close()
+    flow.flags["model"] = make_flow("replies: [{text: Done.}]").flags["model"]
+    answer = await opened(flow, folders, "last").run(None)
+    assert bodies(flow, HostOutcome)[-1].answer.host == "h1"  # it went on
+    assert (answer.exit_code, answer.stop) == (1, "not_done")
+    assert str(answer.reason) == "Hosts that failed or did not answer: h4"
+
+
 async def test_a_lost_controller_is_no_lost_outcome(make_flow: MakeFlow, folders: Folders) -> None:
     folders.lose_after = 3
     flow = opened(make_flow(script(call("touch ran; echo same")), [yes]), folders)

@@ -237,10 +237,6 @@ class HostCommands:
             self._record(request, HostAnswer(host, state, reason=why), sink)
         return self._end(request, sink), cancelled
 
-    def answers(self, request: ActionRequest) -> Mapping[str, HostState]:
-        """Return how each host answered."""
-        return {host: one.state for host, one in self._recorded(request).items()}
-
     def facts(self, request: ActionRequest) -> tuple[str, ...]:
         """Return the hosts whose outcome is recorded, so that they need not keep it."""
         kept = ("unknown", "running", "unreachable", "not_started")
