@@ -1,4 +1,4 @@
-"""Count the fresh requests that the embedded model solves, approved and in auto mode."""
+"""Count the newer requests that the embedded model solves, approved and in auto mode."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from benchmarks.eval.results import Result
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, product
-from benchmarks.eval.table import Task, tasks
+from benchmarks.eval.table import NEWER, Task, tasks
 from benchmarks.measuring import store_figures
 from kogniterm.addons.local_model.weights import DEFAULT_NAME, find, weights_called
 from kogniterm.execution.sandbox.kinds import GIVES
 
-TABLE = Path(__file__).parent / "eval" / "fresh.toml"
+SETS = {file.stem: file for file in NEWER}
 MODES = {"approved": True, "auto mode": False}
 """The modes, and whether a user who approves every command stands behind them."""
 
@@ -23,6 +23,7 @@ def main() -> int:
     """Run the requests; return 1 if the sandbox or the weights are missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default=DEFAULT_NAME, help="name of the local model")
+    parser.add_argument("--set", default="unseen", choices=SETS, help="table of the requests")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated")
     parser.add_argument("--only", default="", help="requests whose id contains this")
     parser.add_argument("--write", action="store_true", help="store the figures")
@@ -32,7 +33,7 @@ def main() -> int:
     if file is None or not GIVES[kind()].own_processes:
         print("this needs the weights, and a sandbox with own processes", file=sys.stderr)
         return 1
-    chosen = [task for task in tasks([TABLE]) if options.only in task.id]
+    chosen = [task for task in tasks([SETS[options.set]]) if options.only in task.id]
     figures = {"requests": float(len(chosen))}
     for mode in options.mode or MODES:
         set_up = product(entry.name, file, approved=MODES[mode])

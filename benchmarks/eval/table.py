@@ -12,6 +12,8 @@ from typing import Literal, get_args
 from benchmarks.eval.scratch import Scratch
 
 TABLES = tuple(Path(__file__).with_name(name) for name in ("tasks.toml", "everyday.toml"))
+NEWER = tuple(Path(__file__).with_name(name) for name in ("fresh.toml", "unseen.toml"))
+"""Tables whose writer had not seen the bank, the rules and the other tables."""
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 
 Kind = Literal["ask", "do", "multi", "talk", "care"]
