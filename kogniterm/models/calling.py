@@ -193,6 +193,7 @@ class OpenModels:
     def __init__(self, open_one: Callable[[str, str | None], Model]) -> None:
         self._open_one = open_one
         self._open: list[Model] = []
+        self._shared: dict[str, Model] = {}
 
     def __call__(self, name: str, effort: str | None = None) -> Model:
         """Open the model `name`, with an effort other than the configured one if given.
@@ -202,9 +203,16 @@ class OpenModels:
         self._open.append(self._open_one(name, effort))
         return self._open[-1]
 
+    def share(self, name: str) -> Model:
+        """Return the model `name` that was shared before, unless it was closed; else open it."""
+        if name not in self._shared:
+            self._shared[name] = self(name)
+        return self._shared[name]
+
     async def close(self, *, but: Model | None = None) -> None:
         """Close all models, on the loop they were used on; leave `but` open."""
         closing, self._open = self._open, [model for model in self._open if model is but]
+        self._shared.clear()
         for model in closing:
             if model is not but:
                 await close_model(model)

@@ -49,7 +49,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.extensions.servers.session_servers import SessionServers
-from kogniterm.runtime.extensions.session_agents import session_agents
+from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.extensions.tool_service import ToolService, gather_tools
@@ -123,7 +123,9 @@ _DAMAGED = (
 )
 
 
-EXTENSIONS: tuple[type[Extension], ...] = (Hooks, SkillService, SessionServers)
+EXTENSIONS: tuple[type[Extension], ...] = (
+    Hooks, SkillService, SessionServers, SessionAgents,
+)  # fmt: skip
 """The extensions of the core, in the order in which they are called; add-ons follow."""
 
 
@@ -163,13 +165,13 @@ def assemble(
     modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
     stored = _open_storage(given, journal, store, modes.model)
     acting = _open_execution(given, stored)
-    extensions = _open_extensions(given, stored, acting, modes)
-    services = _turn_services(given, stored, acting, extensions, modes, open_model)
+    extensions = _open_extensions(given, stored, acting, modes, open_model)
+    services = _turn_services(given, stored, acting, extensions, modes)
     session = LiveSession(
         services, open_model, acting.policy, acting.executor, acting.undo, stored.archive,
         stored.memory, stored.forgetting, extensions, INPUT_STEPS,
         (*given.notices, *_found(journal, modes.approval), *stored.notices,
-         *extensions.tools.known.notices, *services.context.agents.notices,
+         *extensions.tools.known.notices,
          *(told for one in extensions.port.extensions for told in one.notices),
          *_told_of_script(given, stored.journal)),
     )  # fmt: skip
@@ -345,7 +347,11 @@ def _open_executor(given: SessionInputs, journal: TurnJournal, outputs: Path) ->
 
 
 def _open_extensions(
-    given: SessionInputs, stored: SessionStorage, acting: SessionExecution, modes: SessionModes
+    given: SessionInputs,
+    stored: SessionStorage,
+    acting: SessionExecution,
+    modes: SessionModes,
+    open_model: OpenModels,
 ) -> Extensions:
     settings, paths, journal = given.settings, given.paths, stored.journal
     policy, executor, asker = acting.policy, acting.executor, stored.forgetting.asker
@@ -368,18 +374,23 @@ def _open_extensions(
     servers = open_servers(paths, place, given.servers)
     sources = SkillSources(paths, Path(workspace), Path.home())
     skills = SkillService(sources, journal, modes, policy, asker, stored.archive.first_walk.seen)
-    made = (SessionServers(servers, journal, modes, asker), skills, hooks)
-    own: list[Extension] = sorted(made, key=lambda one: EXTENSIONS.index(type(one)))
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
     known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
+    agents = session_agents(
+        paths.extensions.agents, stored.project, known.tools, open_model.share, skills.preloaded
+    )
+    if agents.named:
+        journal.record(agents.note(journal.redact))
+    made = (SessionServers(servers, journal, modes, asker), skills, agents, hooks)
+    own: list[Extension] = sorted(made, key=lambda one: EXTENSIONS.index(type(one)))
     instructions = journal.redact(in_force(paths, stored.project))
     basis = SessionBasis(given.environ, journal, given.opened)
     opened = (one.open(basis) for one in parts("EXTENSIONS"))
     port = ExtensionPort([*own, *(one for one in opened if one is not None)])
-    use_instructions(journal, instructions, port.catalogues())
+    use_instructions(journal, instructions, port)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, port)
     hooks.tool_of = tools.find
-    return Extensions(port, hook_service, skills, servers, tools, asker, stored.prompts)
+    return Extensions(port, hook_service, skills, agents, servers, tools, asker, stored.prompts)
 
 
 def _built_in_tools(
@@ -420,18 +431,11 @@ def _turn_services(
     acting: SessionExecution,
     extensions: Extensions,
     modes: SessionModes,
-    open_model: OpenModels,
 ) -> TurnServices:
     """Return the model, the agent and what a turn of theirs goes through."""
     settings, journal = given.settings, stored.journal
     policy, executor, port = acting.policy, acting.executor, extensions.port
     tools, skills = extensions.tools, extensions.skills
-    agents = session_agents(
-        given.paths.extensions.agents, stored.project, tools.known.tools, open_model,
-        skills.preloaded,
-    )  # fmt: skip
-    if agents.named:
-        journal.record(agents.note(journal.redact))
     budget = Budget(
         Limits(
             steps=settings.max_steps,
@@ -457,7 +461,7 @@ def _turn_services(
         ),
         ContextService(
             journal, modes, stored.memory, system_message(journal), tools,
-            NestedInstructions(workspace, stored.project), agents, port,
+            NestedInstructions(workspace, stored.project), port,
             policy.sandbox.was_told, resumed=journal.state.turn > 0,
         ),
         modes,

@@ -52,7 +52,6 @@ from kogniterm.host.safe_files import listable, look, open_file, resolved
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
-from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
 from kogniterm.runtime.turn_end import limit_that_ends
@@ -106,7 +105,6 @@ class ContextService:
     system: SystemMessage
     rules: ToolRules
     nested: NestedInstructions = field(default_factory=NestedInstructions)
-    agents: SessionAgents = field(default_factory=SessionAgents)
     extensions: ExtensionPort = field(default_factory=ExtensionPort)
     shortened: Callable[[Iterable[str]], object] = lambda texts: None
     """Told the texts of a history that has become another one."""
@@ -231,7 +229,7 @@ class ContextService:
 
     def instruct(self, text: str | None = None) -> None:
         """Use these instructions from here on, None leaves what there is, and offer extensions."""
-        use_instructions(self.journal, text, self.extensions.catalogues())
+        use_instructions(self.journal, text, self.extensions)
         if not self.journal.state.turn:
             self.system = system_message(self.journal)
 
@@ -278,11 +276,14 @@ class ContextService:
                 key: replace(one, messages=tuple(self.journal.exact_messages(one.messages)))
                 for key, one in state.agents.items()
             },
-            named=self.agents.named,
+            named=self.extensions.agents(),
             lookup=self.journal.value_of,
             check_problem=check_problem,
-            catalogue=partial(_text_at, self.journal, state.instructions),
+            catalogue=self._catalogue,
         )
+
+    def _catalogue(self, extension: str) -> str:
+        return _texts_at(self.journal, self.journal.state.instructions).get(extension, "")
 
     def _said(self, agent: str) -> Sequence[str]:
         """Return what the user said to an agent meanwhile, a change to or from plan mode included.
@@ -491,13 +492,6 @@ def _file(file: BinaryIO, limit: int) -> str:
     return f"{text[:half]}\n{cut}\n{end[len(end) - half :]}"
 
 
-_GONE = {
-    Note.INSTRUCTIONS: "decide_action.instructions_gone",
-    "skills": "skills.gone",
-    "servers": "servers.gone",
-}
-"""The data of a note of instructions, and what the model is told when one is empty again."""
-
 Tell = Callable[[ModelAsked | ModelFailed | Reply], None]
 """Takes the start and the end of a model call."""
 
@@ -582,25 +576,27 @@ async def _summary(
     return None, usage
 
 
-def use_instructions(
-    journal: TurnJournal, text: str | None, catalogues: Mapping[str, str | None]
-) -> None:
+def use_instructions(journal: TurnJournal, text: str | None, extensions: ExtensionPort) -> None:
     """Use `text` as the instructions from here on, and the catalogues of extensions.
 
     None leaves what there is. The model is told only what changed.
     """
     state = journal.state
-    before = {key: _text_at(journal, state.instructions, key) for key in _GONE}
-    given = {Note.INSTRUCTIONS: text, **catalogues}
-    changed = {key: new for key, new in given.items() if new is not None and new != before[key]}
+    before = _texts_at(journal, state.instructions)
+    given = extensions.catalogues(before.keys() - {Note.INSTRUCTIONS})
+    if text is not None:
+        gone = prompts.text("decide_action.instructions_gone")
+        given = {Note.INSTRUCTIONS: (text, gone), **given}
+    changed = {key: new for key, new in given.items() if new[0] != before.get(key, "")}
     if not changed:
         return
-    told = [new or prompts.text(_GONE[key]) for key, new in changed.items()]
-    if changed.get(Note.INSTRUCTIONS):
+    told = [new or withdrawal for new, withdrawal in changed.values()]
+    if changed.get(Note.INSTRUCTIONS, ("",))[0]:
         told[0] = prompts.text("decide_action.instructions", text=told[0])
     if state.turn:
         journal.record(NodeRan(NodeUpdate("instructions", tuple(map(note, told)))))
-    journal.record(Noted(Note.INSTRUCTIONS, {**before, **changed}))
+    after = {key: new for key, (new, _withdrawal) in changed.items()}
+    journal.record(Noted(Note.INSTRUCTIONS, {**before, **after}))
 
 
 def system_message(journal: TurnJournal) -> SystemMessage:
@@ -609,11 +605,13 @@ def system_message(journal: TurnJournal) -> SystemMessage:
     day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
     text = prompts.text("system", system=system, folder=state.folder, date=day)
-    parts = [text, *(_text_at(journal, state.fixed_instructions, key) for key in _GONE)]
+    fixed = _texts_at(journal, state.fixed_instructions)
+    parts = [text, fixed.pop(Note.INSTRUCTIONS, ""), *(fixed[name] for name in sorted(fixed))]
     return SystemMessage("\n\n".join(filter(None, parts)))
 
 
-def _text_at(journal: TurnJournal, seq: int, key: str = Note.INSTRUCTIONS) -> str:
-    """Return the instructions, or a catalogue, that the record `seq` set; "" without any."""
+def _texts_at(journal: TurnJournal, seq: int) -> dict[str, str]:
+    """Return the instructions and the catalogues, by extension, that the record `seq` set."""
     noted = notes(islice(journal.records(seq), 1), Note.INSTRUCTIONS) if seq else iter(())
-    return next((str(note.data.get(key, "")) for note in noted if note.seq == seq), "")
+    texts = next((note.data for note in noted if note.seq == seq), {})
+    return {name: str(text) for name, text in texts.items()}

@@ -92,7 +92,6 @@ async def set_preferences(session: LiveSession, given: UserInput, io: TurnIO) ->
 
 async def close_unused_models(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
     await session.open_model.close(but=session.modes.model)
-    session.context.agents.models.clear()
 
 
 async def offer_catalogues(session: LiveSession, given: UserInput, io: TurnIO) -> None:

@@ -23,6 +23,7 @@ from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
+from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.tool_service import ToolService
 from kogniterm.runtime.services.archive import SessionArchive
@@ -73,6 +74,7 @@ class Extensions:
     port: ExtensionPort
     hook_service: HookService
     skills: SkillService
+    agents: SessionAgents
     servers: McpServers
     tools: ToolService
     asker: AskPort

@@ -164,7 +164,7 @@ def give_plan(context: ContextService, plan: Plan) -> None:
     """
     if context.modes.in_plan_mode:
         raise UsageError("A plan cannot be started in plan mode; choose another with --mode.")
-    problems = tool_problems(plan.steps, plannable_tools(context), context.agents.tools)
+    problems = tool_problems(plan.steps, plannable_tools(context), plannable_agents(context))
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     context.modes.plans.given = context.journal.redact_plan(plan)
@@ -173,6 +173,11 @@ def give_plan(context: ContextService, plan: Plan) -> None:
 def plannable_tools(context: ContextService) -> list[str]:
     """Return the names of the tools that the steps of a plan may use."""
     return [spec.name for spec in context.offered_tools() if spec.name not in PLAN_TOOLS]
+
+
+def plannable_agents(context: ContextService) -> dict[str, tuple[str, ...]]:
+    """Return the sub-agents that the steps of a plan may name, and the tools of each."""
+    return {name: one.tools for name, one in context.extensions.agents().items()}
 
 
 def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDifference:

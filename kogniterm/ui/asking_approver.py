@@ -122,10 +122,10 @@ class AskingApprover(SessionApprover):
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
-        from kogniterm.runtime.session_plans import plannable_tools
+        from kogniterm.runtime.session_plans import plannable_agents, plannable_tools
 
         context = self._session.context
-        draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
+        draft = PlanDraft(plan, previous, plannable_tools(context), plannable_agents(context))
         question = PlanQuestion(draft, editable=self._asker.can_edit)
         review: PlanReview = await self._asker.ask(self.judged_again(question))
         if self._asker.stays:

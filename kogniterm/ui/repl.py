@@ -356,7 +356,7 @@ class Repl:
         if given is not None and given.text.startswith("@"):
             from kogniterm.runtime.inputs.agent_turn import address_agent
 
-            given = address_agent(given, session.context.agents.named)
+            given = address_agent(given, session.extensions.port.agents())
         answer = await session.run(
             given,
             approver=approver,

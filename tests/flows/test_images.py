@@ -195,5 +195,5 @@ async def test_a_sub_agent_that_the_user_calls_sees_it(make_flow: MakeFlow, tmp_
     flow = looking(make_flow, "- {expect: {images: 1}, text: Red., repeat: forever}")
     session = flow.open()
     given = UserInput("@viewer What is @red.png?", attachments=("red.png",))
-    answer = await flow.run(address_agent(given, session.context.agents.named))
+    answer = await flow.run(address_agent(given, session.extensions.agents.named))
     assert answer.text == "Red."

@@ -55,7 +55,7 @@ def keeping(make_flow: MakeFlow, tmp_path: Path) -> MakeFlow:
 
 def called(flow: Flow, text: str) -> UserInput:
     session = flow.session or flow.open()
-    return address_agent(UserInput(text), session.context.agents.named)
+    return address_agent(UserInput(text), session.extensions.agents.named)
 
 
 async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
@@ -66,7 +66,7 @@ async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
     ((request, _report, _verdict),) = flow.user.asked
     assert (request.agent_name, request.agent_task) == ("keeper", "write milk")
     assert [event.name for event in flow.of(events.AgentStarted)] == ["keeper"]
-    spec = delegate_spec(flow.session.context.agents.named)
+    spec = delegate_spec(flow.session.extensions.agents.named)
     assert spec.parameters["properties"]["agent"]["enum"] == ["keeper"]
     assert "- keeper: Keeps notes" in spec.description
     assert "\x1b" not in spec.description
@@ -98,14 +98,14 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     flow = make_flow()
     shutil.copytree(DATA, flow.folder, dirs_exist_ok=True)
     session = flow.open()
-    assert not session.context.agents.named
+    assert not session.extensions.agents.named
     repl = Commanded(session, answers=["yes"])
     told = await repl.type("/trust")
     assert "Sub-agents from the next session on: reviewer, test-writer" in told
-    assert not session.context.agents.named
+    assert not session.extensions.agents.named
     flow.close()
     session = flow.open()
-    agents = session.context.agents.named
+    agents = session.extensions.agents.named
     assert agents["reviewer"].tools == (
         "read_file", "search_text", "find_files", "execute_command",
     )  # fmt: skip
@@ -119,7 +119,7 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     assert "there is no tool NoSuchTool" in told
     spec = delegate_spec(agents)
     revoke(session)
-    assert delegate_spec(session.context.agents.named) == spec
+    assert delegate_spec(session.extensions.agents.named) == spec
     with pytest.raises(UsageError, match="no longer trusted"):
         await flow.run(called(flow, "@reviewer look"))
 
@@ -258,7 +258,7 @@ async def test_skills_of_sub_agents(make_flow: MakeFlow, tmp_path: Path, forge: 
         assert (await flow.run(called(flow, f"@{name} write the notes"))).text == said
     assert (await flow.run("hand it over")).text == "Handed over."
     assert flow.shown[-2] == "Read."
-    assert "heliotrope" not in session.context.agents.files["begins"].instructions
+    assert "heliotrope" not in session.extensions.agents.files["begins"].instructions
     await session.finish()
     flow.close()
     status, report = replayed(forge, flow)

@@ -288,7 +288,7 @@ async def test_a_sub_agent_gets_the_tools_of_packages_that_its_file_names(
     (agents / "other.md").write_text("Count.")
     flow = plugged(make_flow, COUNT, decisions=[yes])
     session = flow.open()
-    named = session.context.agents.named
+    named = session.extensions.agents.named
     assert "count_words" not in named["other"].tools
     answer = await flow.run(address_agent(UserInput("@counter count"), named))
     assert answer.text == "Done."

@@ -71,7 +71,15 @@ beside them. Imports point down, and folders in one row do not know each other."
 EXTENSION_PORT = "kogniterm.runtime.extensions.extension_port"
 KNOW_THE_PORT = tuple(
     f"kogniterm.runtime.{name}"
-    for name in ("turn", "gate", "runner", "side_by_side", "input_steps", "session_plans")
+    for name in (
+        "turn",
+        "gate",
+        "runner",
+        "side_by_side",
+        "input_steps",
+        "session_plans",
+        "context",
+    )
 )
 """The modules that meet hooks, servers and add-ons only through their port."""
 AGENT_MAY_NOT_REACH = (

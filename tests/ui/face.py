@@ -18,7 +18,6 @@ from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.errors import KognitermError
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
-from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.sessions.records import Record
 from kogniterm.types import (
@@ -114,7 +113,7 @@ class PlayedJournal:
 @dataclass
 class PlayedContext:
     used_tokens: int = 0
-    agents: SessionAgents = field(default_factory=SessionAgents)
+    extensions: ExtensionPort = field(default_factory=ExtensionPort)
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         return (ToolSpec("read_file", "Read a file.", {}),)

@@ -214,7 +214,7 @@ def _offered(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
     for name, _server, prompt in server_prompts(session):
         hint = " ".join(argument.upper() for argument, _required in prompt.arguments)
         yield name, prompt.description or prompt.name, hint
-    for name, agent in session.context.agents.named.items():
+    for name, agent in session.extensions.port.agents().items():
         if agent.off is None:
             task = say(Phrase("TASK"))
             yield f"@{name}", agent.description, task

@@ -1,7 +1,8 @@
 """The extensions of a session behind one port: the turn, the gate and the runner know nothing else.
 
-Hooks, skills, MCP servers and add-ons are `Extension`s in a list. Each states the moments at which
-it is called, and its right there; docs/architecture.md prints them. A replay has an empty list.
+Hooks, skills, MCP servers, sub-agents and add-ons are `Extension`s in a list. Each states the
+moments at which it is called, and its right there; docs/architecture.md prints them. A replay has
+only the recorded sub-agents.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from kogniterm import prompts
+from kogniterm.agent.graph_state import NamedAgent
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import RefusedError
 from kogniterm.protocols import EventSink
@@ -122,6 +124,14 @@ class Extension:
     def catalogue(self) -> str | None:
         """Return what the model is told of what there is; None for a model that cannot use it."""
         return None
+
+    def withdrawal(self) -> str:
+        """Return what the model is told when the catalogue is empty again."""
+        return _withdrawal(self.name)
+
+    def agents(self) -> Mapping[str, NamedAgent]:
+        """Return the sub-agents that `delegate` and the user can call, by name."""
+        return {}
 
     def news(self, sink: EventSink) -> Sequence[str]:
         """Return what the model has to know before its next call, each once."""
@@ -250,9 +260,25 @@ class ExtensionPort:
         """Return the names of tools that there is no use for."""
         return {name for one in self._at("offer_tools", "add") for name in one.unneeded()}
 
-    def catalogues(self) -> dict[str, str | None]:
-        """Return what the model is told of what there is, by extension."""
-        return {one.name: one.catalogue() for one in self._at("offer_tools", "add")}
+    def catalogues(self, before: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return the catalogue of each extension, and its withdrawal.
+
+        One of `before` whose extension is gone is empty; one that the model cannot use is left out.
+        """
+        found = {name: ("", _withdrawal(name)) for name in before}
+        for one in self._at("offer_tools", "add"):
+            found.pop(one.name, None)
+            text = one.catalogue()
+            if text is not None:
+                found[one.name] = (text, one.withdrawal())
+        return found
+
+    def agents(self) -> dict[str, NamedAgent]:
+        """Return the sub-agents that can be called; the first of a name counts."""
+        found: dict[str, NamedAgent] = {}
+        for one in self._at("offer_tools", "add"):
+            found = {**one.agents(), **found}
+        return found
 
     def news(self, sink: EventSink) -> list[str]:
         """Return what the model has to know before its next call."""
@@ -369,6 +395,10 @@ class ExtensionPort:
             if told is not None:
                 return told
         return None
+
+
+def _withdrawal(name: str) -> str:
+    return prompts.text("decide_action.catalogue_gone", extension=name)
 
 
 def _is_stricter(one: ActionFindings, other: ActionFindings) -> bool:

@@ -6,9 +6,10 @@ They are noted in the journal, so that a replay has them too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from kogniterm.agent.graph_state import NamedAgent
 from kogniterm.protocols import Model
@@ -18,6 +19,7 @@ from kogniterm.runtime.extensions.agent_files import (
     agents_of_folder,
     parse_agent,
 )
+from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.sessions.history import notes
 from kogniterm.sessions.records import Noted, Record
@@ -31,20 +33,24 @@ Preloaded = Callable[[Collection[str]], tuple[str, tuple[Phrase, ...]]]
 NOT_TRUSTED = Phrase("this folder is no longer trusted")
 
 
-@dataclass(slots=True)
-class SessionAgents:
-    """The sub-agents with a name; `files` say where each is from, `notices` are for the user."""
+class SessionAgents(Extension):
+    """The sub-agents with a name; `files` say where each is from."""
 
-    files: Mapping[str, AgentFile] = field(default_factory=dict)
-    named: Mapping[str, NamedAgent] = field(default_factory=dict)
-    notices: tuple[Phrase, ...] = ()
-    models: dict[str, Model] = field(default_factory=dict)
-    """Models of their own that are open, by name; emptied when they are closed."""
+    name = "agents"
+    moments: ClassVar[Mapping[Moment, Right]] = {"offer_tools": "add"}
 
-    @property
-    def tools(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the tools of each."""
-        return {name: agent.tools for name, agent in self.named.items()}
+    def __init__(
+        self,
+        named: Mapping[str, NamedAgent],
+        files: Mapping[str, AgentFile] | None = None,
+        notices: tuple[Phrase, ...] = (),
+    ) -> None:
+        self.named = named
+        self.files = files or {}
+        self.notices = notices
+
+    def agents(self) -> Mapping[str, NamedAgent]:
+        return self.named
 
     def revoke_project(self) -> None:
         """Let no sub-agent of the project be used any more; requests still list them."""
@@ -53,7 +59,7 @@ class SessionAgents:
             for name, agent in self.named.items()
         }
 
-    def news(self, files: Iterable[ProjectFile]) -> tuple[str, ...]:
+    def missing(self, files: Iterable[ProjectFile]) -> tuple[str, ...]:
         """Return the sub-agents among `files` that another session will have, and this one not."""
         found = (parse_agent(one.name, one.text, ()) for one in files if one.kind == "agent")
         mine = {name: file.instructions for name, file in self.files.items()}
@@ -95,13 +101,6 @@ def session_agents(
         for one in project
         if one.kind == "agent"
     )
-    models: dict[str, Model] = {}
-
-    def opened(name: str) -> Model:
-        if name not in models:
-            models[name] = open_model(name)
-        return models[name]
-
     found: dict[str, AgentFile] = {}
     texts: dict[str, str] = {}
     notices: list[Phrase] = []
@@ -133,11 +132,11 @@ def session_agents(
             file.tools,
             file.tokens,
             file.rounds,
-            partial(opened, file.model) if file.model else None,
+            partial(open_model, file.model) if file.model else None,
         )
         for name, file in found.items()
     }
-    return SessionAgents(found, named, tuple(notices), models)
+    return SessionAgents(named, found, tuple(notices))
 
 
 def recorded_agents(records: Iterable[Record]) -> Mapping[str, NamedAgent]:

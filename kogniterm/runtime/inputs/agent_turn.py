@@ -44,7 +44,7 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
     """
     given = user_input or session.state.open_input
     name = given.agent if given is not None else ""
-    agent = session.context.agents.named.get(name)
+    agent = session.extensions.port.agents().get(name)
     if user_input is not None:
         if agent is None:
             raise _no_agent(session, name)
@@ -62,7 +62,7 @@ async def run_agent(session: LiveSession, user_input: UserInput | None, io: Turn
 
 
 def _no_agent(session: LiveSession, name: str) -> UsageError:
-    names = ", ".join(session.context.agents.named) or "–"
+    names = ", ".join(session.extensions.port.agents()) or "–"
     return UsageError("There is no sub-agent {name}; use one of: {names}.", name=name, names=names)
 
 

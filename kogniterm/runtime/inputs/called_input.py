@@ -65,7 +65,7 @@ def resolve_input(
     if given.text.startswith("@"):
         from kogniterm.runtime.inputs.agent_turn import address_agent
 
-        return address_agent(given, session.context.agents.named)
+        return address_agent(given, session.extensions.port.agents())
     if not is_slash_command(given.text) or given.line:
         return given
     from kogniterm.runtime.inputs.custom_commands import command_input

@@ -87,7 +87,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
     _use(session, files)
     _look(session)
-    agents = ", ".join(session.context.agents.news(files))
+    agents = ", ".join(session.extensions.agents.missing(files))
     later = Phrase("Sub-agents from the next session on: {names}", {"names": agents})
     return Report(lines=(TRUSTED, later) if agents else (TRUSTED,))
 
@@ -99,7 +99,7 @@ def revoke(session: LiveSession) -> Report:
     session.extensions.hook_service.project = HookSet()
     session.journal.record(Noted("trust", {"files": {}}))
     _use(session, ())
-    session.context.agents.revoke_project()
+    session.extensions.agents.revoke_project()
     _look(session)
     return report
 

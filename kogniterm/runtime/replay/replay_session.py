@@ -22,6 +22,7 @@ from kogniterm.errors import UsageError
 from kogniterm.protocols import Executor, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget
 from kogniterm.runtime.context import system_message
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.session_agents import SessionAgents, recorded_agents
 from kogniterm.runtime.extensions.tool_service import GRAPH_TOOLS
 from kogniterm.runtime.gate import Gate
@@ -110,7 +111,8 @@ async def _replay(
     )  # fmt: skip
     context = RecordedContext(
         written, modes, None, system_message(written), RecordedTools(tools, player),
-        agents=SessionAgents(named=recorded_agents(recording.records)), player=player,
+        extensions=ExtensionPort([SessionAgents(recorded_agents(recording.records))]),
+        player=player,
     )  # fmt: skip
     gate = Gate(written, policy, modes, executor)
     services = TurnServices(written, gate, runner, context, modes, budget)

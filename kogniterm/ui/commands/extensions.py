@@ -214,7 +214,7 @@ def agents(repl: Repl, argument: str) -> None:
     """Run /agents [show NAME]."""
     word, rest = first_word(argument)
     name = (rest if word == "show" else argument).removeprefix("@").lower()
-    files = repl.session.context.agents.files
+    files = repl.session.extensions.agents.files
     if name or word == "show":
         _show_agent(repl, files.get(name), name)
         return
@@ -239,7 +239,7 @@ def agents(repl: Repl, argument: str) -> None:
 
 def agent_choices(repl: Repl) -> Iterable[str]:
     """Return the sub-agents that can be shown."""
-    return [f"show {name}" for name in repl.session.context.agents.files]
+    return [f"show {name}" for name in repl.session.extensions.agents.files]
 
 
 def _write_agent(repl: Repl, file: AgentFile) -> None:
@@ -257,7 +257,7 @@ def _write_agent(repl: Repl, file: AgentFile) -> None:
         (_("Model"), file.model or _("the session's")),
         (_("From"), file.source),
     ]
-    off = repl.session.context.agents.named[file.name].off
+    off = repl.session.extensions.agents.named[file.name].off
     if off is not None:
         facts.insert(0, (_("State"), _("off: {why}").format(why=translate(off))))
     for name, text in facts:

@@ -75,12 +75,12 @@ def _put(repl: Repl, changed: Plan) -> None:
 async def _edit(repl: Repl) -> None:
     """Open the editor until the plan can be used or is given up; mistakes are named."""
     from kogniterm.runtime.plan_edits import PlanDraft, plan_from_text
-    from kogniterm.runtime.session_plans import plannable_tools
+    from kogniterm.runtime.session_plans import plannable_agents, plannable_tools
 
     session = repl.session
     if session.state.open_turn:
         raise UsageError("A turn is in progress; stop it before you change the plan.")
-    tools, agents = plannable_tools(session.context), session.context.agents.tools
+    tools, agents = plannable_tools(session.context), plannable_agents(session.context)
     if session.state.plan is None:
         text = await repl.front.edit_text(EMPTY)
         if text is None:

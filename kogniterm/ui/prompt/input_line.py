@@ -216,7 +216,7 @@ class LineCompleter(Completer):
 
     def _agent_completions(self, typed: str) -> Iterable[Completion]:
         """Yield the sub-agents, which the beginning of an input calls."""
-        agents = self._repl.session.context.agents.named if self._repl.opened else {}
+        agents = self._repl.session.extensions.port.agents() if self._repl.opened else {}
         for name, agent in agents.items():
             if name.startswith(typed.lower()) and agent.off is None:
                 meta = one_line(agent.description, 60)

@@ -87,6 +87,9 @@ class SessionServers(Extension):
         told = prompts.text("servers.catalogue", servers="\n".join(lines)) if lines else ""
         return self.journal.redact(told)
 
+    def withdrawal(self) -> str:
+        return prompts.text("servers.gone")
+
     def news(self, sink: EventSink) -> list[str]:
         changed = self.servers.take_changed()
         for name in changed:

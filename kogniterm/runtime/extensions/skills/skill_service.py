@@ -104,6 +104,9 @@ class SkillService(Extension):
         self.offered = make_catalogue(ready, info.context_window)
         return self.journal.redact(self.offered.text)
 
+    def withdrawal(self) -> str:
+        return prompts.text("skills.gone")
+
     def unneeded(self) -> frozenset[str]:
         """Return the tool of skills where there is none.
 
@@ -115,7 +118,8 @@ class SkillService(Extension):
 
     def preloaded(self, names: Collection[str]) -> tuple[str, tuple[Phrase, ...]]:
         """Return the instructions of the skills that a sub-agent begins with, and why some lack."""
-        found, texts, lacking = by_name(self.found), [], []
+        found = by_name(self.look()) if names else {}
+        texts, lacking = [], []
         for name in names:
             one = found.get(name)
             if one is None:
