@@ -17,7 +17,7 @@ from docs import completion_scripts, manual
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import build_parser
-from kogniterm.cli.options import GENERAL, SESSION, explained
+from kogniterm.cli.options import GENERAL, SESSION, explain
 from kogniterm.cli.verbs.completion import SCRIPTS
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.settings.schema import (
@@ -249,7 +249,7 @@ def _options_list(options: tuple[Argument, ...]) -> Iterator[str]:
     for option in options:
         value = f" {option.metavar}" if option.metavar else ""
         names = ", ".join(f"`{name}{value}`" for name in (option.name, option.short) if name)
-        yield f"- {names}: {' '.join(explained(option).split())}\n"
+        yield f"- {names}: {' '.join(explain(option).split())}\n"
 
 
 def _settings_lists() -> Iterator[str]:

@@ -195,7 +195,7 @@ def _man() -> Iterator[str]:
 def _man_option(option: Argument) -> Iterator[str]:
     names = [name for name in (option.short, option.name) if name]
     yield from _man_item(
-        " ".join([", ".join(names), option.metavar]).strip(), options.explained(option)
+        " ".join([", ".join(names), option.metavar]).strip(), options.explain(option)
     )
 
 

@@ -33,14 +33,14 @@ def parts(kind: str) -> Iterator[Any]:
     yield from map(_load, rows(kind))
 
 
-def named(kind: str, name: str) -> Iterator[Any]:
+def parts_of(kind: str, name: str) -> Iterator[Any]:
     """Load what the rows of a kind bring for a name, such as that of a verb of the core."""
     return (_load(reference) for own, reference in rows(kind) if own == name)
 
 
 def part(kind: str, name: str) -> Any:
     """Load what an add-on brings for a name. Raises `UsageError` if it is not installed."""
-    for found in named(kind, name):
+    for found in parts_of(kind, name):
         return found
     from kogniterm.errors import UsageError
 

@@ -103,10 +103,10 @@ def prompt(name: str) -> PromptText:
     own = _own.get(file)
     if own is not None and part in own.texts:
         return own.texts[part]
-    return shipped()[file].texts[part]
+    return shipped_files()[file].texts[part]
 
 
-def described(spec: ToolSpec) -> ToolSpec:
+def describe_tool(spec: ToolSpec) -> ToolSpec:
     """Return a tool with the descriptions in force, of itself and of its arguments.
 
     Raises `SettingsError` for an argument that the tool does not have.
@@ -133,7 +133,7 @@ def of_tool(name: str) -> tuple[str, Mapping[str, str]]:
 
     A tool that prompts/tools.md does not name has none.
     """
-    if name not in shipped()["tools"].texts:
+    if name not in shipped_files()["tools"].texts:
         return "", {}
     whole = prompt(f"tools.{name}").text
     first = _ARGUMENT.search(whole)
@@ -172,7 +172,7 @@ def _copied(value: Any) -> Any:
 
 
 @cache
-def shipped() -> Mapping[str, PromptFile]:
+def shipped_files() -> Mapping[str, PromptFile]:
     """Return the files of the package by name."""
     package = Path(__file__).resolve().parent
     folders = (package / "_prompts", package.parent / "prompts")
@@ -187,7 +187,7 @@ def _listed(folder: Path) -> Iterator[Path]:
 
 def in_force() -> Iterator[tuple[PromptFile, PromptFile | None]]:
     """Yield each shipped file, and the user's file in force beside it."""
-    for name, file in shipped().items():
+    for name, file in shipped_files().items():
         yield file, _own.get(name)
 
 
@@ -212,9 +212,9 @@ def own_files(folder: Path) -> dict[str, PromptFile]:
 
 def own_file(name: str, path: Path, source: str) -> PromptFile:
     """Return the user's file `name` with this content. Raises `SettingsError` as `own_files`."""
-    like = shipped().get(name)
+    like = shipped_files().get(name)
     if like is None:
-        near = closest_word(name, list(shipped()))
+        near = closest_word(name, list(shipped_files()))
         if near:
             raise SettingsError(
                 "{path}: there is no prompt {name}. Did you mean {near}?",
@@ -317,5 +317,5 @@ def without_safety(file: PromptFile) -> list[str]:
 
 def to_edit(name: str) -> str:
     """Return the shipped file `name` as the user's copy begins. Raises `KeyError`."""
-    file = shipped()[name]
+    file = shipped_files()[name]
     return f"<!--\nCopied from the shipped text {file.digest}.\n-->\n{file.source}"

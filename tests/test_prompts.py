@@ -18,7 +18,7 @@ from tests.house.source import checkout
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = {
     f"{name}.{part}".rstrip("."): text
-    for name, file in prompts.shipped().items()
+    for name, file in prompts.shipped_files().items()
     for part, text in file.texts.items()
 }
 
@@ -73,8 +73,8 @@ def test_every_text_is_used() -> None:
 
 def test_each_tool_has_its_description() -> None:
     for spec in (MAKE_PLAN, COMPLETE_STEP, DELEGATE):
-        assert prompts.described(spec).description == prompts.of_tool(spec.name)[0] != ""
-    steps = prompts.described(MAKE_PLAN).parameters["properties"]["steps"]
+        assert prompts.describe_tool(spec).description == prompts.of_tool(spec.name)[0] != ""
+    steps = prompts.describe_tool(MAKE_PLAN).parameters["properties"]["steps"]
     assert steps["items"]["properties"]["id"]["description"] == "s1, s2, …"
     assert "description" not in MAKE_PLAN.parameters["properties"]["steps"]["items"]
 
@@ -103,9 +103,9 @@ def put(folder: Path, name: str, source: str) -> None:
     prompts.use(prompts.own_files(folder))
 
 
-@pytest.mark.parametrize("name", prompts.shipped())
+@pytest.mark.parametrize("name", prompts.shipped_files())
 def test_what_safety_rests_on_stands_in_the_shipped_file(name: str) -> None:
-    assert prompts.without_safety(prompts.shipped()[name]) == []
+    assert prompts.without_safety(prompts.shipped_files()[name]) == []
 
 
 def test_texts_that_safety_rests_on_are_named() -> None:
@@ -133,7 +133,7 @@ def test_headings_in_a_file_of_one_text_are_text(folder: Path) -> None:
 
 
 def test_a_copy_says_the_same_until_it_is_edited(folder: Path) -> None:
-    for name, shipped in prompts.shipped().items():
+    for name, shipped in prompts.shipped_files().items():
         put(folder, name, prompts.to_edit(name))
         own = prompts.own_files(folder)[name]
         assert own.texts == shipped.texts
@@ -142,7 +142,7 @@ def test_a_copy_says_the_same_until_it_is_edited(folder: Path) -> None:
 
 def test_a_changed_description_reaches_the_schema(folder: Path) -> None:
     put(folder, "tools", "## make_plan\nPlan well.\n\n- goal: in one line\n")
-    spec = prompts.described(MAKE_PLAN)
+    spec = prompts.describe_tool(MAKE_PLAN)
     assert (spec.description, spec.parameters["properties"]["goal"]["description"]) == (
         "Plan well.",
         "in one line",
@@ -182,7 +182,7 @@ def test_a_mistake_is_one_sentence(folder: Path, name: str, source: str, said: s
 def test_an_argument_that_a_tool_does_not_have_is_an_error(folder: Path) -> None:
     put(folder, "tools", "## make_plan\nPlan.\n\n- gaol: x\n")
     with pytest.raises(SettingsError, match="the tool make_plan has no argument gaol"):
-        prompts.described(MAKE_PLAN)
+        prompts.describe_tool(MAKE_PLAN)
     put(folder, "tools", "## read_file\nRead.\n\n- pathe: x\n")
     with pytest.raises(SettingsError, match="the tool read_file has no argument pathe"):
         prompts.argument_schema("read_file", {"properties": {"path": {"type": "string"}}})

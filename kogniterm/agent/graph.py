@@ -22,12 +22,12 @@ from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_FIRST,
+    fit_to_model,
     images_behind_results,
     images_of,
     is_input,
     last_ai,
     note,
-    seen_by,
     steering_message,
     unanswered_calls,
 )
@@ -44,7 +44,7 @@ from kogniterm.agent.replies import (
     no_usable_reply,
     open_steps_text,
     read_end_statement,
-    sent_back,
+    send_back,
     steps_left_open,
 )
 from kogniterm.agent.tool_dispatch import (
@@ -134,7 +134,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
         tools = offered_tools(context)
-        seen = seen_by(context.model.info, [*state["messages"], *added], hidden)
+        seen = fit_to_model(context.model.info, [*state["messages"], *added], hidden)
         seen = images_behind_results(seen)
         try:
             history = fit_messages(
@@ -176,7 +176,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
                 return {"messages": [*added, reply.message], "usage": usage}
             added.extend((reply.message, note(told)))
             continue
-        added.extend(sent_back(reply.message, problem.for_model))
+        added.extend(send_back(reply.message, problem.for_model))
         if attempt < MAX_UNUSABLE:
             _say_again(attempt, problem.for_user)
     if problem is not None and problem.short == _WITHOUT_PLAN:

@@ -117,7 +117,7 @@ def without_images(message: BaseMessage, why: str) -> BaseMessage:
     return message.model_copy(update={"content": f"{message.text}\n\n{gone}"})
 
 
-def seen_by(
+def fit_to_model(
     info: ModelInfo, messages: Sequence[BaseMessage], refused: Set[str] = frozenset()
 ) -> list[BaseMessage]:
     """Return the history as a model can take it.
@@ -540,7 +540,7 @@ def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> lis
     return []
 
 
-def held_up(call: str) -> str:
+def held_up_text(call: str) -> str:
     """Return the observation of an action behind a call of the same reply that failed."""
     return prompts.text("execute_tool.after_failure", call=call)
 

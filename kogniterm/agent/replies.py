@@ -139,7 +139,7 @@ def no_usable_reply(problem: Phrase) -> ModelReplyError:
     )
 
 
-def sent_back(message: AIMessage, problem: str) -> list[BaseMessage]:
+def send_back(message: AIMessage, problem: str) -> list[BaseMessage]:
     """Return a reply and why it cannot be used, as valid history."""
     if message.tool_calls:
         text = f"[not run: {problem}]"

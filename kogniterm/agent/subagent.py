@@ -77,7 +77,7 @@ DELEGATE = ToolSpec(
 
 def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
     """Return `delegate` as the model sees it, with the sub-agents that have a name."""
-    spec = prompts.described(DELEGATE)
+    spec = prompts.describe_tool(DELEGATE)
     if not named:
         return spec
     listed = "\n".join(f"- {one.name}: {one.description}" for one in named.values())
@@ -377,7 +377,7 @@ class SubAgent:
             return
         self._unbooked = Usage()
         made = update.plan if update.plan != self.state.plan else None
-        self.state = self.state.grown(update.messages, update.usage, update.failure, made)
+        self.state = self.state.grow(update.messages, update.usage, update.failure, made)
         mine = replace(update, agent=self.key, pending=(), plan=None, answer=None, own_plan=made)
         self.write(replace(mine, model=self._priced_as))
 

@@ -27,7 +27,7 @@ from kogniterm.agent.messages import (
     ONLY_A_PLAN,
     ImageBlock,
     failed_calls,
-    held_up,
+    held_up_text,
     is_input,
     last_ai,
     observed_images,
@@ -123,7 +123,9 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
         specs = (*specs, delegate_spec(context.named))
     plans = () if context.plan_mode == "never" else (MAKE_PLAN, COMPLETE_STEP)
     ends = () if context.agent else (END_TURN,)
-    shown = [prompts.described(spec) for spec in (*plans, *ends) if spec.name not in context.hidden]
+    shown = [
+        prompts.describe_tool(spec) for spec in (*plans, *ends) if spec.name not in context.hidden
+    ]
     if context.agent:
         shown = [own_plan(spec) if spec.name == MAKE_PLAN.name else spec for spec in shown]
     return (*specs, *shown)
@@ -188,7 +190,7 @@ def before_run(
         call["name"] == DELEGATE.name and acts(call["args"], _step_of(call, plan), context.named)
     )
     if failed and builds_on:
-        return AnsweredCall(plan, held_up(failed[0]["name"]), "refused")
+        return AnsweredCall(plan, held_up_text(failed[0]["name"]), "refused")
     why = _outside_step(call, plan, messages, context)
     if why is not None:
         return AnsweredCall(plan, str(why), "refused")

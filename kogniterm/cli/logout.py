@@ -71,9 +71,9 @@ def run(call: CallOptions, provider: str | None) -> Report:
 
 def _only_one(paths: Paths) -> Provider | None:
     """Return the one saved provider; None without any. Raises `UsageError` for several."""
-    from kogniterm.runtime.operations.provider_login import saved
+    from kogniterm.runtime.operations.provider_login import list_configured
 
-    found = saved(paths)
+    found = list_configured(paths)
     if len(found) > 1:
         raise UsageError(
             "Keys of several providers are saved. Name the one to remove: {names}.",

@@ -20,7 +20,7 @@ from kogniterm.cli.options import GENERAL, SESSION, VERB_GROUPS, Example, add_se
 from kogniterm.cli.streams_and_signals import (
     complain,
     end_on_signals,
-    flushed,
+    flush_output,
     hold_standard_streams,
     status_of_signal,
     write_what_the_encoding_lacks,
@@ -52,7 +52,7 @@ EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
     try:
-        status = flushed(_guarded(argv))
+        status = flush_output(_guarded(argv))
     except (KeyboardInterrupt, SystemExit):  # one more, while the first failure was told
         status = EXIT_NOT_DONE
     return status_of_signal() or status

@@ -73,11 +73,11 @@ def run(call: CallOptions, task: str | None = None, sessions: Sequence[SessionRo
 def workspace_files(folder: Path) -> Iterator[tuple[str, float]]:
     """Yield files of the workspace and when they were changed, the first of a huge one."""
     from kogniterm.host.safe_files import folder as open_folder
-    from kogniterm.host.safe_files import resolved
+    from kogniterm.host.safe_files import resolve_path
     from kogniterm.tools.search_files import files_below
 
     # The folder that the user gave or stands in may have been named through a link.
-    root = resolved(folder)
+    root = resolve_path(folder)
     with suppress(OSError), open_folder(root) as descriptor:
         for path in islice(files_below(root, []), MOST_FILES):
             with suppress(OSError):  # gone meanwhile

@@ -21,7 +21,7 @@ from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.ui.locale import _, mark
 
 
-def explained(argument: Argument) -> str:
+def explain(argument: Argument) -> str:
     """Return the help of an argument, with its default where it has one."""
     if not argument.help or argument.default in (None, False, argparse.SUPPRESS):
         return _(argument.help) if argument.help else ""
@@ -32,7 +32,7 @@ def add_argument(
     parser: argparse._ActionsContainer, argument: Argument, *, only_if_given: bool = False
 ) -> None:
     """Add an argument, with no value of its own in the namespace if `only_if_given`."""
-    how: dict[str, Any] = {"help": explained(argument)}
+    how: dict[str, Any] = {"help": explain(argument)}
     if argument.name.startswith("-"):
         how["dest"] = argument.dest
     if argument.takes_value:

@@ -55,7 +55,7 @@ def complain(text: Phrase) -> None:
         sys.stderr.flush()
 
 
-def flushed(status: int) -> int:
+def flush_output(status: int) -> int:
     """Return `status`, once standard output has taken everything; what it cannot take is said here.
 
     A reader that has left is not worth a word: other programs of a pipe end quietly too.

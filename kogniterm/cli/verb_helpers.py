@@ -45,11 +45,11 @@ def confirm(question: str, lines: Iterable[str], *, without_terminal: Phrase, no
         raise UsageError(without_terminal.template)
     for line in lines:
         sys.stderr.write(visible(line) + "\n")
-    if not agreed(question):
+    if not ask_agreement(question):
         raise UsageError(no.template)
 
 
-def agreed(question: str) -> bool:
+def ask_agreement(question: str) -> bool:
     """Ask at the terminal as `agrees` does, outside of a loop."""
     import asyncio
 

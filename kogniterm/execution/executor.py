@@ -474,7 +474,7 @@ class CommandExecutor:
         Of one that runs beside others it is only kept in the lane. Returns what it lacked that
         sandboxed commands changed.
         """
-        dump, before = files.left(), self._state_for(lane)
+        dump, before = files.read_left(), self._state_for(lane)
         found = None if dump is None else capture.read_dump(dump, before, overlay)
         left = found
         if left is None:
@@ -499,7 +499,7 @@ class CommandExecutor:
                 kept.without_values(self.withheld), notes, wrapped=start.wrapped
             )
             if found is None:
-                notes += lane.descriptors.lost()
+                notes += lane.descriptors.take_lost()
             elif not (start.wrapped or lane.descriptors.taken):
                 lane.descriptors.close()  # the shell had none any more
         if not ending.left_running:
@@ -761,7 +761,7 @@ class CommandExecutor:
                 self._closed = True
             jobs = self._jobs.by_leader()
             told, stays = self._launcher.end_jobs()
-            self.left = self._jobs.left(told, jobs)
+            self.find_left = self._jobs.find_left(told, jobs)
             self._jobs.close()
             self._descriptors.close()
             self._private.close(keep=stays)

@@ -33,7 +33,7 @@ from kogniterm.host.safe_files import (
     listable,
     parent,
     read_regular,
-    resolved,
+    resolve_path,
     status_in,
     write_regular,
 )
@@ -261,7 +261,7 @@ class PreimageStore:
             image = _read(file)
             self._write(replace(image, after=self._stamps(image)))
 
-    def left(self, image: Preimage) -> Mapping[str, str]:
+    def left_stamps(self, image: Preimage) -> Mapping[str, str]:
         """Return the stamps of what an action left, as they are now where its end is not known."""
         return self._stamps(image) if image.after is None else image.after
 
@@ -300,7 +300,7 @@ class PreimageStore:
         way = _Way(self, everything=everything)
         images = tuple(images)
         for image in images:
-            way.goal |= {path: FileSnapshot(path, "absent") for path in self.left(image)}
+            way.goal |= {path: FileSnapshot(path, "absent") for path in self.left_stamps(image)}
             way.goal |= {entry.path: entry for entry in image.entries}
         for image in images:
             way.then |= way.possible(way.steps(image), image)
@@ -483,7 +483,7 @@ class _Way:
         """Return the files that an action changed, as they were: its own, and `foreign` ones."""
         before = {entry.path: entry for entry in image.entries}
         steps: dict[str, FileSnapshot] = {}
-        for path in sorted(before.keys() | self._store.left(image)):
+        for path in sorted(before.keys() | self._store.left_stamps(image)):
             was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
@@ -500,7 +500,7 @@ class _Way:
 
     def possible(self, steps: dict[str, FileSnapshot], image: Preimage) -> dict[str, FileSnapshot]:
         """Return the steps without those that something stands in the way of, which is kept."""
-        known = {entry.path for entry in image.entries} | self._store.left(image).keys()
+        known = {entry.path for entry in image.entries} | self._store.left_stamps(image).keys()
         for path in sorted(path for path, was in steps.items() if was.kind != "absent"):
             upper, missing = path.rpartition("/")[0] or "/", []
             while upper not in known and self.at(upper).kind == "absent":
@@ -628,7 +628,7 @@ def settle_path(path: Path) -> Path:
     """Return `path` with the links above it resolved; a link that is itself named stays one."""
     path = Path(os.path.normpath(path.absolute()))
     try:
-        return resolved(path.parent) / path.name
+        return resolve_path(path.parent) / path.name
     except (OSError, ValueError):  # it is told of when it is looked at
         return path
 

@@ -167,7 +167,7 @@ def descriptors_in(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
 
 
 @contextlib.contextmanager
-def opened(fd: int) -> Iterator[int]:
+def closing_descriptor(fd: int) -> Iterator[int]:
     """Yield a descriptor and close it at the end."""
     try:
         yield fd
@@ -203,7 +203,7 @@ def set_attributes(at: int, attributes: int, *, cleared: int = 0, recursive: boo
 
 def memory_folder(attributes: int, size: int) -> int:
     """Return a mount of an empty folder in memory, of at most `size` bytes, not yet seen."""
-    with opened(_call(_FSOPEN, b"tmpfs", 1)) as context:
+    with closing_descriptor(_call(_FSOPEN, b"tmpfs", 1)) as context:
         for name, value in (("mode", b"0755"), ("size", b"%d" % size)):
             _call(_FSCONFIG, context, _SET_STRING, name.encode(), value, 0)
         _call(_FSCONFIG, context, _CREATE, None, None, 0)
@@ -217,7 +217,7 @@ def attach(tree: int, on: int) -> None:
 
 def change_root(tree: int, over: str) -> None:
     """Make a mount the root of this mount namespace, by way of the folder `over`."""
-    with opened(place(over)) as on:
+    with closing_descriptor(place(over)) as on:
         attach(tree, on)
     os.chdir(over)
     _call(_PIVOT_ROOT, b".", b".")

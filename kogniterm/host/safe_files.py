@@ -32,7 +32,7 @@ class LinkMetError(OSError):
         super().__init__(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Return the absolute path that `path` means now, links followed as far as they exist.
 
     Raises `OSError` where a link may not be read or leads in circles, and `ValueError` for what can

@@ -153,7 +153,7 @@ class _UnknownSettingsError(Exception):
     """There is a repository whose settings git did not list."""
 
 
-def started_by(
+def find_started(
     folders: Iterable[Path], verbs: frozenset[str], *, reading: bool, workspace: str
 ) -> Started:
     """Return the programs that the repositories of `folders` make git start for `verbs`.

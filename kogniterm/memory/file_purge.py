@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import walk_folder
 from kogniterm.storage import drivers
 from kogniterm.text.matching import FARTHEST, Matcher, decode_bytes, encode_text, without_letters
@@ -132,7 +132,9 @@ def _files(path: Path) -> Iterator[Path]:
                 raise error
 
     if path.is_dir():
-        yield from (path / one.path for one in walk_folder(resolved(path), refuse) if one.is_file)
+        yield from (
+            path / one.path for one in walk_folder(resolve_path(path), refuse) if one.is_file
+        )
     elif is_regular(path):
         yield path
 

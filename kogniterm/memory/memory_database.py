@@ -306,7 +306,7 @@ class MemoryDatabase(Database):
         if self.heads is None or not self.heads.path.exists():
             yield lambda note, durable: None
         else:
-            with self.heads.held() as write:
+            with self.heads.hold() as write:
                 yield write
 
     def _lock_user(self) -> None:

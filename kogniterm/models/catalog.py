@@ -41,7 +41,7 @@ class Price(NamedTuple):
         total += usage.output * self.output + self._storage(usage)
         return total / 1_000_000
 
-    def saved(self, usage: Usage) -> float:
+    def saving(self, usage: Usage) -> float:
         """Return how many US dollars more the same calls would have cost without caches.
 
         Negative where a provider's cache has cost more than it has saved so far.

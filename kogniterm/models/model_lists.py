@@ -98,7 +98,7 @@ class ModelLists:
     def asked(self) -> tuple[Provider, ...]:
         return tuple(provider for provider in self.providers if provider.name in _LISTS)
 
-    def known(self, provider: Provider, problem: Phrase | None = None) -> ModelListing:
+    def list_known(self, provider: Provider, problem: Phrase | None = None) -> ModelListing:
         """Return what is known without asking; `problem` is why that is all."""
         names = CURRENT.get(provider.name, ())
         if provider.name == "local":
@@ -114,9 +114,9 @@ class ModelLists:
             fetch = partial(_fetch, provider.label, self.patience)
             names = _LISTS[provider.name](fetch, url, self.options.keys.get(provider.name) or "")
         except (ModelError, SettingsError) as error:
-            return self.known(provider, error.text)
+            return self.list_known(provider, error.text)
         except (KeyError, TypeError, AttributeError):
-            return self.known(provider, _unreadable(provider.label).text)
+            return self.list_known(provider, _unreadable(provider.label).text)
         return _listing(provider, _ordered(provider.name, names), self.options, live=True)
 
 

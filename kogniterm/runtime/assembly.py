@@ -24,7 +24,7 @@ from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.installed import parts
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
@@ -254,7 +254,7 @@ def _open_memory(
     context.resumed(message.text for message in state.messages)
     trust = TrustStore(paths.trust_file)
     scanner = ProjectScanner(
-        resolved(folder),
+        resolve_path(folder),
         clock,
         lambda: trust.knows(folder),
         lambda: memory.projects if context.mode == "full" else None,
@@ -366,7 +366,7 @@ def _open_extensions(
         settings, paths, journal, modes, stored.project, surroundings,
         enabled=given.commands is None,  # none runs where no command does
     )  # fmt: skip
-    hooks = Hooks(hook_service, journal.shown, hook_service.notices)
+    hooks = Hooks(hook_service, journal.show_request, hook_service.notices)
     bounds = None if settings.sandbox == "off" else policy.bounds
     place = Surroundings(
         policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, stored.project
@@ -448,7 +448,7 @@ def _turn_services(
     )
     variables = "\0".join(f"{key}={value}" for key, value in sorted(given.environ.items()))
     environment = hashlib.sha256(variables.encode("utf-8", "surrogateescape")).hexdigest()
-    workspace = str(resolved(Path(journal.state.folder)))
+    workspace = str(resolve_path(Path(journal.state.folder)))
     return TurnServices(
         journal,
         Gate(journal, policy, modes, executor, environment, port, executor.prepare),

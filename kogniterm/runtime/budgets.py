@@ -42,17 +42,16 @@ class Budget:
 
     `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `price`
     returns the cost of calls of a model ("": the session's) in US dollars, None where it is not
-    known. `spent` is set by
-    the turn that runs, or ran last; `before` is what was spent before that turn. `_granted` is
-    what the user allowed beyond a limit that was reached: in a turn for that turn alone.
-    `_priced` is the part of the session's usage, and of that of other models, with its dollars
-    that earlier models took.
+    known. `usage_so_far` is set by the turn that runs, or ran last; `before` is what was spent
+    before that turn. `_granted` is what the user allowed beyond a limit that was reached: in a turn
+    for that turn alone. `_priced` is the part of the session's usage, and of that of other models,
+    with its dollars that earlier models took.
     """
 
     limits: Limits = field(default_factory=Limits)
     session: Limits = field(default_factory=Limits)
     price: Callable[[Usage, str], float | None] = lambda usage, model: None
-    spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
+    usage_so_far: Callable[[], Mapping[str, float]] = lambda: NOTHING
     before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     _granted: dict[tuple[bool, str], float] = field(default_factory=dict)
     _priced: tuple[Usage, Mapping[str, Usage], float] = (Usage(), NO_OTHERS, 0.0)
@@ -88,7 +87,7 @@ class Budget:
         self, spent: Callable[[], Mapping[str, float]], before: Mapping[str, float]
     ) -> None:
         """Count another turn, which has the limits as they were set."""
-        self.spent, self.before = spent, before
+        self.usage_so_far, self.before = spent, before
         for name in NOTHING:
             self._granted.pop((False, name), None)
 
@@ -127,17 +126,17 @@ class Budget:
         return None
 
     def _used(self, *, of_session: bool) -> Mapping[str, float]:
-        spent = self.spent()
+        spent = self.usage_so_far()
         if not of_session:
             return spent
         return {name: self.before[name] + spent[name] for name in NOTHING}
 
-    def left(self, name: str) -> float | None:
+    def remaining(self, name: str) -> float | None:
         """Return what is left of one budget; None when it has no limit."""
         limit = self.limit(name)
-        return max(limit - self.spent()[name], 0) if limit is not None else None
+        return max(limit - self.usage_so_far()[name], 0) if limit is not None else None
 
-    def shown(self) -> Mapping[str, tuple[float, float]]:
+    def use_and_limits(self) -> Mapping[str, tuple[float, float]]:
         """Return (used, limit) of every budget with a limit: the session's where it ends sooner."""
         found: dict[str, tuple[float, float]] = {}
         for of_session in (False, True):
@@ -245,7 +244,7 @@ class TurnCount:
             "tokens": self.earlier.input + self.earlier.output,
             "dollars": budget.total(self.earlier, self.others) or 0.0,
         }
-        budget.begin_turn(self.spent, before)
+        budget.begin_turn(self.usage_so_far, before)
 
     def begin_call(self, purpose: str) -> None:
         """Count a model call that begins."""
@@ -277,14 +276,14 @@ class TurnCount:
             yield
         finally:
             self.waited += self.clock.monotonic() - since
-            left = self.budget.left("seconds")
+            left = self.budget.remaining("seconds")
             if deadline is not None and left is not None:
                 deadline.reschedule(asyncio.get_running_loop().time() + left)
 
     @asynccontextmanager
     async def time_limit(self) -> AsyncIterator[asyncio.Timeout]:
         """Cancel what runs inside when the turn's time is used up, with a `TimeoutError`."""
-        async with asyncio.timeout(self.budget.left("seconds")) as deadline:
+        async with asyncio.timeout(self.budget.remaining("seconds")) as deadline:
             self.deadline = deadline
             try:
                 yield deadline
@@ -296,11 +295,11 @@ class TurnCount:
         """Return the seconds that the turn worked, without the waits for the user."""
         return self.clock.monotonic() - self.began - self.waited
 
-    def timed(self, answer: Answer) -> Answer:
+    def with_times(self, answer: Answer) -> Answer:
         """Return the answer with how long the turn took."""
         return replace(answer, seconds=self.seconds, waited=self.waited)
 
-    def spent(self) -> Mapping[str, float]:
+    def usage_so_far(self) -> Mapping[str, float]:
         """Return what the turn has used so far, by the names of `Limits`' fields."""
         return {
             "steps": self.steps,

@@ -48,7 +48,7 @@ from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, UsageError, why
-from kogniterm.host.safe_files import listable, look, open_file, resolved
+from kogniterm.host.safe_files import listable, look, open_file, resolve_path
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
@@ -360,7 +360,7 @@ class _Attacher:
     def take(self, name: str) -> str:
         """Return what the model gets of the file called `name`."""
         try:
-            path = resolved(expand_path(self.folder, name))
+            path = resolve_path(expand_path(self.folder, name))
             if self._leads_away(name, path):
                 self.notices.append(
                     Phrase(
@@ -397,7 +397,7 @@ class _Attacher:
         A command may have made the link; a secret that the user names directly is theirs to send.
         """
         path = Path(os.path.normpath(expand_path(self.folder, name)))
-        workspace = resolved(self.folder)
+        workspace = resolve_path(self.folder)
         if not path.is_relative_to(self.folder) and not path.is_relative_to(workspace):
             return False
         return not real.is_relative_to(workspace) or (
@@ -406,7 +406,7 @@ class _Attacher:
 
     def _image(self, name: str, file: BinaryIO, header: ImageHeader) -> str:
         size = os.fstat(file.fileno()).st_size
-        what = header.described(size)
+        what = header.describe(size)
         problem = _problem(name, size, header, self.model)
         if problem is not None:
             self.notices.append(problem)

@@ -164,7 +164,7 @@ def outcome_unknown(intent: Intent) -> events.Notice:
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
     """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
-    shell, command = request.effect == "command", journal.shown(request).command
+    shell, command = request.effect == "command", journal.show_request(request).command
     test = approval.repeats if shell else _same_text
     return tuple(
         run.intent

@@ -162,7 +162,7 @@ class Gate:
             decision = await self._with_values(decision)
         # The intent or refusal that follows is durable, and so is what stands before it.
         self.journal.record(Decided(request.id, decision))
-        io.sink(self.decided(proposed, decision))
+        io.sink(self.decision_event(proposed, decision))
         return decision, report
 
     async def ask_together(
@@ -184,10 +184,10 @@ class Gate:
             return [None] * len(asked)
         return [replace(one, reason=self.journal.redact(one.reason)) for one in answers]
 
-    def decided(self, request: ActionRequest, decision: Decision) -> events.ActionDecided:
+    def decision_event(self, request: ActionRequest, decision: Decision) -> events.ActionDecided:
         """Return the event of a decision, as it is shown."""
         shown = self.journal.shown_decision(request.id, decision)
-        return events.ActionDecided(self.journal.shown(request), shown)
+        return events.ActionDecided(self.journal.show_request(request), shown)
 
     async def _with_values(self, decision: Decision) -> Decision:
         """Ask for the values of secrets that the command needs and this process does not know."""
@@ -214,7 +214,7 @@ class Gate:
             shown = self.journal.shown_decision(request.id, decision)
             return decision, messages.refusal_message(request, shown)
         decision = withdrawn(decision.command, changed)
-        io.sink(self.decided(request, decision))
+        io.sink(self.decision_event(request, decision))
         return decision, messages.changed_message(request, changed)
 
     def changed_since(self, request: ActionRequest) -> str | None:

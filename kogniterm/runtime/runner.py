@@ -175,7 +175,7 @@ class Runner:
     async def _act_command(
         self, run: Approved, io: TurnIO, count: TurnCount
     ) -> ActionRequest | None:
-        io.sink(self.started(run))
+        io.sink(self.start_event(run))
         box = self.policy.confine(run.decision, run.report)
         self.stopping.begin()
         task = asyncio.ensure_future(self.in_thread(self.executor.run, run, io, io.terminal))
@@ -187,7 +187,7 @@ class Runner:
             raise asyncio.CancelledError
         return again
 
-    def started(self, run: Approved) -> events.CommandStarted:
+    def start_event(self, run: Approved) -> events.CommandStarted:
         """Return the event that a command starts, as it is shown."""
         shown = self.journal.redact_command(run.decision.command)
         return events.CommandStarted(run.request.id, shown, self.executor.cwd)
@@ -234,7 +234,7 @@ class Runner:
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
         heard = await self._hear_extensions(run, result, after, io)
         note = "\n".join(filter(None, (found, after.note, heard.note)))
-        shown = journal.shown(request), journal.shown_decision(request.id, run.decision)
+        shown = journal.show_request(request), journal.shown_decision(request.id, run.decision)
         looked = run.report.label == "safe_readonly"
         message = messages.command_message(shown[0], result, shown[1], note, looked=looked)
         again = None
@@ -306,7 +306,7 @@ class Runner:
     ) -> CommandResult:
         """Run an approved command with `execute` on a thread; return its result, whatever it is."""
         watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id)
-        limits = [self.command_timeout, self.budget.left("seconds")]
+        limits = [self.command_timeout, self.budget.remaining("seconds")]
         command = run.decision.command
         given = self.journal.given
         # A cache that Python leaves beside a script would be a file of the skill nobody accepted.
@@ -382,11 +382,11 @@ class Runner:
                 "reject", request.command, events.START_CHECK, str(end.changed), (end.changed,)
             )
             count.refused.append((end.changed, events.START_CHECK))
-            io.sink(events.ActionDecided(self.journal.shown(request), refusal))
+            io.sink(events.ActionDecided(self.journal.show_request(request), refusal))
             self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
             return
         if end.failed and request.effect == "person":
-            count.unasked.append(self.journal.shown(request).command)
+            count.unasked.append(self.journal.show_request(request).command)
         journal, failure, usage = self.journal, end.failed, end.usage
         limit = observation_limit(self.modes.model.info.context_window)
         observation = head_and_tail(journal.redact(end.text), limit)
@@ -406,7 +406,7 @@ class Runner:
         if end.lost:
             status = "unknown"
             if not io.attended:
-                count.unknown.append(journal.shown(request).command)
+                count.unknown.append(journal.show_request(request).command)
         outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
         given = ""
@@ -417,7 +417,7 @@ class Runner:
         if usage.calls:
             count.add_usage(usage)
             io.sink(events.ModelAnswered(request.tool, usage, count.usage))
-            io.sink(events.BudgetUsed(count.budget.shown()))
+            io.sink(events.BudgetUsed(count.budget.use_and_limits()))
         heard.conclude()
 
     async def run_own(

@@ -69,7 +69,7 @@ class SessionApprover(ABC):
         """Return the facts without secrets, as each front shows them."""
         journal = self._session.journal
         judged = journal.shown_judgement(facts.report, facts.verdict)
-        return ActionFacts(journal.shown(facts.request), *judged, facts.preview)
+        return ActionFacts(journal.show_request(facts.request), *judged, facts.preview)
 
     def tell(self, text: Phrase) -> None:
         """Tell the user what became of a permission; by itself only the log has it."""

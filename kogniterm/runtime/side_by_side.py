@@ -43,7 +43,7 @@ from kogniterm.types import (
 class Judging(Protocol):
     """Finds out what a request touches that would run without a question."""
 
-    def undisturbed(
+    def footprint_alone(
         self,
         request: ActionRequest,
         modes: SessionModes,
@@ -109,7 +109,7 @@ class SideBySide:
             return None  # the user is asked about it
         if gate.extensions.follows(request):
             return None  # what an extension does after it is not known
-        return self.policy.undisturbed(
+        return self.policy.footprint_alone(
             request, self.modes, cwd, at_prompt=io.at_prompt, declared=declared
         )
 
@@ -243,8 +243,8 @@ class _Group:
                 tool = self.runner.run_tool(run.request)
                 self.members.append(_Member(run, asyncio.ensure_future(tool)))
                 continue
-            self.io.sink(runner.started(run))
-            running = self._command(run, lane, keyboard.borrowed(run.request.id))
+            self.io.sink(runner.start_event(run))
+            running = self._command(run, lane, keyboard.lend(run.request.id))
             self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
 
     async def _command(
@@ -324,7 +324,7 @@ class _Keyboard:
         self._lock = threading.Lock()
         self._holder = ""
 
-    def borrowed(self, request_id: str) -> Terminal | None:
+    def lend(self, request_id: str) -> Terminal | None:
         """Return the terminal for one command; None where no user is there."""
         if self.terminal is None:
             return None

@@ -140,7 +140,7 @@ async def run_turn(
         cancel_open(journal, "the turn ended early")
         _note_cut_calls(services, count)
         answer = failed_answer(error, count.usage)
-    answer = end_turn(journal, count.timed(answer), io)
+    answer = end_turn(journal, count.with_times(answer), io)
     services.context.learn(answer, io)
     return answer
 
@@ -281,7 +281,7 @@ async def settle(
         failed = messages.failed_calls(agent.messages, apart=apart)
         cwd = services.runner.executor.cwd
         if failed and not services.gate.policy.may_follow(request, failed, cwd):
-            text = messages.held_up(failed[0]["name"])
+            text = messages.held_up_text(failed[0]["name"])
             journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
             continue
         if request.tool == MAKE_PLAN.name:
@@ -327,7 +327,7 @@ async def _run_at_once(
             cause = refused[0].judged.request
             await _approve_and_run(services, cause, io, count, refused[0])
             for run in approved:
-                told = messages.answer(run.request, messages.held_up(cause.tool), failed=True)
+                told = messages.answer(run.request, messages.held_up_text(cause.tool), failed=True)
                 services.journal.settle(run.request, "cancelled", told)
             return
     if beside is not None and len(approved) > 1:
@@ -349,7 +349,7 @@ async def _approve_and_run(
     judged = known.judged if known else await gate.judge(request, io)
     request, report, verdict = judged.request, judged.report, judged.verdict
     if only_plans(verdict):
-        io.sink(gate.decided(request, gate.refuse_acting(request)))
+        io.sink(gate.decision_event(request, gate.refuse_acting(request)))
         return
     if known is not None and known.decision is not None:
         decision = known.decision

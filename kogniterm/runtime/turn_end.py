@@ -70,7 +70,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
     text = (last.answer if last is not None else None) or ""
     if count.unknown:
-        return ended_unknown(text, count)
+        return unknown_answer(text, count)
     statement = read_end_statement(state.messages)
     outcome, why = statement.get("outcome"), " ".join(str(statement.get("why") or "").split())
     if outcome == "not_done":
@@ -129,12 +129,12 @@ def planned_answer(state: SessionState, count: TurnCount) -> Answer:
 
 def nothing_open(io: TurnIO, count: TurnCount) -> Answer:
     """Return the answer where no turn is open to resume; what a crash left is settled by now."""
-    answer = ended_unknown("", count) if count.unknown else Answer("", usage=count.usage)
+    answer = unknown_answer("", count) if count.unknown else Answer("", usage=count.usage)
     io.sink(events.TurnEnded(answer))
     return answer
 
 
-def ended_unknown(text: str, count: TurnCount) -> Answer:
+def unknown_answer(text: str, count: TurnCount) -> Answer:
     """Return the answer of a turn that found a command whose outcome nobody knows."""
     reason = Phrase(
         "The outcome of this command is unknown: {command}", {"command": count.unknown[0]}

@@ -82,7 +82,7 @@ class Steering:
         self._given[agent] = len(self._words)
         return tuple(self._words[heard:])
 
-    def journaled(self, agent: str = "") -> None:
+    def note_journaled(self, agent: str = "") -> None:
         """Note that what `agent` was given is in the journal now."""
         if agent in self._given:
             self._heard[agent] = self._given.pop(agent)
@@ -212,7 +212,7 @@ class TurnJournal:
         node = body.update.node if isinstance(body, NodeRan) else ""
         log.debug("record %d: %s %s", self.state.seq, type(body).__name__, node)
         if isinstance(body, NodeRan):
-            self.steering.journaled(body.update.agent)
+            self.steering.note_journaled(body.update.agent)
         if not isinstance(body, Compacted | Rewound):
             self.history_tokens += estimate_tokens(self.state.messages[before:])
         else:
@@ -224,7 +224,7 @@ class TurnJournal:
             case NodeRan(update=update):
                 return NodeRan(self._redact_update(update))
             case Requested(request=request):
-                return replace(body, request=self.shown(request))
+                return replace(body, request=self.show_request(request))
             case Judged(report=report, verdict=verdict):
                 shown = self.shown_judgement(report, verdict)
                 return replace(body, report=shown[0], verdict=shown[1])
@@ -350,7 +350,7 @@ class TurnJournal:
             return messages
         return [self._own_words.get(id(one), (one, one))[1] for one in messages]
 
-    def shown(self, request: ActionRequest) -> ActionRequest:
+    def show_request(self, request: ActionRequest) -> ActionRequest:
         """Return a request as it may be shown, kept and sent, with the digest of what runs."""
         line = self.redact_command(request.command, request.effect)
         if any(one in request.command and one not in line for one in request.hosts):
@@ -407,7 +407,7 @@ class TurnJournal:
 
     def _keep(self, request: ActionRequest) -> ActionRequest:
         """Keep a request as it is in memory; return it as it is written."""
-        shown = self.shown(request)
+        shown = self.show_request(request)
         self._exact[request.id] = request
         return shown
 

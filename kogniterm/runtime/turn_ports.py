@@ -146,12 +146,12 @@ def relay(
     if isinstance(item, ModelAsked):
         count.begin_call(item.purpose)
         sink(call_event(item, count))
-        sink(events.BudgetUsed(count.budget.shown()))
+        sink(events.BudgetUsed(count.budget.use_and_limits()))
     elif isinstance(item, Reply):
         if not count.add_usage(item.usage, item.model):
             sink(events.Notice(unknown_price(item.model, PRICES_DATE), "warning"))
         sink(answer_event(item, count))
-        sink(events.BudgetUsed(count.budget.shown()))
+        sink(events.BudgetUsed(count.budget.use_and_limits()))
     else:
         sink(item)
 

@@ -167,7 +167,7 @@ class UserSecrets:
         return {n: self._values[n] for n in names_variables(command, self.names) or ()}
 
 
-def received(use: SecretUse) -> Phrase | None:
+def describe_receivers(use: SecretUse) -> Phrase | None:
     """Return a sentence about the programs that receive secrets; None if there are none."""
     values = {"names": ", ".join(use.names), "programs": ", ".join(use.programs)}
     return Phrase("Gives the secret {names} to {programs}.", values) if use.names else None

@@ -448,7 +448,7 @@ def _told(
     """
     if agent:
         before = state.agents.get(agent, AgentState())
-        after = before.grown(messages, usage, failure, own_plan)
+        after = before.grow(messages, usage, failure, own_plan)
         return replace(state, agents={**state.agents, agent: after})
     answered = {getattr(message, "tool_call_id", None) for message in messages}
     agents = {key: one for key, one in state.agents.items() if key not in answered}

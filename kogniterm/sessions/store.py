@@ -340,7 +340,7 @@ class SessionStore:
             ):
                 self.database.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", some)
 
-    def unused(self, days: float) -> list[SessionInfo]:
+    def find_unused(self, days: float) -> list[SessionInfo]:
         """Return the sessions not used for `days` days and not open, oldest first."""
         rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? ORDER BY updated",
@@ -352,7 +352,7 @@ class SessionStore:
 
     def expire(self, days: float) -> list[SessionInfo]:
         """Delete the sessions not used for `days` days, except those that are open."""
-        return self.delete(info.id for info in self.unused(days))
+        return self.delete(info.id for info in self.find_unused(days))
 
     def _folders(self, session_id: str) -> list[Path]:
         """Return the session's own folders; none for an ID that an older version let in."""

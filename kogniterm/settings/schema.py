@@ -478,7 +478,7 @@ class Settings(BaseSettings):
         """Return where the value of setting `name` came from."""
         return self._origins.get(name, DEFAULT)
 
-    def masked(self) -> dict[str, object]:
+    def mask(self) -> dict[str, object]:
         """Return every setting by name, with secrets replaced: safe to print and to log."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {n: MASK if isinstance(v, SecretStr) else v for n, v in values.items()}

@@ -173,7 +173,7 @@ class HeadFile:
             return self._append(descriptor, notes, durable=durable)
 
     @contextmanager
-    def held(self) -> Iterator[Callable[[HeadNote, bool], int]]:
+    def hold(self) -> Iterator[Callable[[HeadNote, bool], int]]:
         """Yield a function that writes one line, and waits for the disk if told to.
 
         Others wait meanwhile.

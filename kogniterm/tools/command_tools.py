@@ -145,7 +145,7 @@ class JobArguments(Arguments):
     @field_validator("keys")
     @classmethod
     def _typed(cls, value: str) -> str:
-        return typed(value)
+        return decode_keys(value)
 
     @model_validator(mode="after")
     def _complete(self) -> JobArguments:
@@ -163,7 +163,7 @@ NAMED_KEYS = {
 _NAMED = re.compile(r"<(enter|tab|esc|backspace|up|down|right|left|c-([a-z]))>", re.IGNORECASE)
 
 
-def typed(keys: str) -> str:
+def decode_keys(keys: str) -> str:
     r"""Return the characters that `keys` stand for: named keys, and `\n` as two characters.
 
     Where the keys end with a backslash and an n and hold no line break, these are line breaks.

@@ -167,7 +167,7 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
         return None
     if not header.whole:
         raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
-    what = header.described(size)
+    what = header.describe(size)
     if not header.fits(size):
         raise ToolError(
             "{path} is too large to view ({what}); make a smaller copy with a command.",

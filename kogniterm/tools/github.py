@@ -19,7 +19,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.net import NetClient, WebPage, untrusted
+from kogniterm.tools.net import NetClient, WebPage, mark_untrusted
 
 API_URL = "https://api.github.com"
 MAX_PATHS = 1_000
@@ -82,7 +82,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
             ]
             parts += [f"{item['user']['login']}: {item.get('body') or ''}" for item in comments]
             text = "\n\n".join(parts)
-        return untrusted(f"github.com/{arguments.repo}", text[:MAX_CHARS])
+        return mark_untrusted(f"github.com/{arguments.repo}", text[:MAX_CHARS])
 
     return SchemaTool(
         "github",

@@ -278,7 +278,7 @@ def _unpacker(response: httpx.Response) -> Callable[[bytes, int], bytes]:
     return unpack
 
 
-def untrusted(source: str, text: str) -> str:
+def mark_untrusted(source: str, text: str) -> str:
     """Mark text from elsewhere, so that the model does not take it for the user's words."""
     safe = re.sub(r"</(\s*untrusted\s*>)", r"</ \1", text, flags=re.IGNORECASE)
     name = quote(source, safe="/:?#[]@!$&'()*+,;=%~ ")

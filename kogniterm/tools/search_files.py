@@ -88,7 +88,7 @@ class _Folders(NamedTuple):
     shell: str
     notes: list[str]
 
-    def shown(self, path: Path) -> str:
+    def show_path(self, path: Path) -> str:
         """Return a path as every file tool takes it."""
         return seen_from(self.shell, str(path))
 
@@ -166,13 +166,13 @@ def _shown(
 ) -> str:
     notes = [*folders.notes, *_not_looked(found.skipped)]
     if not found.lines:
-        where = folders.shown(folders.root)
+        where = folders.show_path(folders.root)
         whole = mode_of(folders.root)
         left_out = f"; {_NOT_SEARCHED}" if whole is not None and stat.S_ISDIR(whole) else ""
         notes += ["[no match spans lines]"] * ("\n" in arguments.pattern.replace(r"\n", "\n"))
         return "\n".join([f"[no match in {where}{left_out}]", *notes])
     if arguments.count:
-        counts = {folders.shown(path): len(numbers) for path, numbers in found.lines.items()}
+        counts = {folders.show_path(path): len(numbers) for path, numbers in found.lines.items()}
         most = sorted(counts, key=lambda name: -counts[name])[:MAX_RESULTS]
         listed = [f"{name}: {counts[name]}" for name in most]
         notes[:0] = [f"[{sum(counts.values())} lines in {len(counts)} files]"]
@@ -183,7 +183,7 @@ def _shown(
         lines += ["--"] * bool(lines and arguments.context)
         try:
             with _opened(path) as file:
-                name = folders.shown(path)
+                name = folders.show_path(path)
                 lines += _around(_numbered(file), numbers[:left], arguments, pattern, name)
         except OSError:  # it was there a moment ago
             continue
@@ -241,7 +241,7 @@ def find_files(
             notes.append(f"[only the first {MAX_FILES} files were looked at]")
         if not found:
             return "\n".join([f"[no such file; {_NOT_LISTED}]", *notes])
-        listed = _folded({folders.shown(path): 1 for path in found}, room() - NOTE_ROOM)
+        listed = _folded({folders.show_path(path): 1 for path in found}, room() - NOTE_ROOM)
         if len(listed) < len(found):
             notes[:0] = [f"[{len(found)} files; a folder stands for the files below it]"]
         return _listing(listed, notes, more=False, room=room())

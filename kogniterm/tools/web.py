@@ -29,7 +29,7 @@ from kogniterm.text.language import language_of
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.net import NetClient, WebPage, untrusted
+from kogniterm.tools.net import NetClient, WebPage, mark_untrusted
 from kogniterm.types import Observation, WebAnswer, WebSource
 
 MAX_CHARS = 20_000
@@ -68,7 +68,7 @@ def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
         piece = text[arguments.start : arguments.start + MAX_CHARS]
         end = arguments.start + len(piece)
         rest = f"\n[more from character {end}]" if end < len(text) else ""
-        return f"[{page.status} {page.url}]\n{untrusted(page.url, piece)}{rest}"
+        return f"[{page.status} {page.url}]\n{mark_untrusted(page.url, piece)}{rest}"
 
     return SchemaTool(
         "web_fetch",
@@ -202,7 +202,7 @@ def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
         for source in sources:
             if approved and source.hosts(arguments.query) == approved:
                 found = await source.search(arguments.query, arguments.count)
-                text = untrusted("web search", _result_text(found, arguments.count))
+                text = mark_untrusted("web search", _result_text(found, arguments.count))
                 return Observation(text, usage=found.usage)
         raise ToolError("The search service changed after the approval; call web_search again.")
 

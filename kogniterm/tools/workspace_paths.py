@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kogniterm.errors import PathChangedError, ToolError, why
-from kogniterm.host.safe_files import LinkMetError, listable, look, resolved
+from kogniterm.host.safe_files import LinkMetError, listable, look, resolve_path
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.visible import whole
 from kogniterm.tools.base import Arguments
@@ -41,8 +41,8 @@ def real_path(cwd: str, name: str) -> Path:
     """
     path = expand_path(cwd, name)
     try:
-        path = resolved(path)
-        return path if os.path.lexists(path) else resolved(_that_reads_the_same(path))
+        path = resolve_path(path)
+        return path if os.path.lexists(path) else resolve_path(_that_reads_the_same(path))
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError:  # a NUL, or half a character

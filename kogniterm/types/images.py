@@ -39,7 +39,7 @@ class ImageHeader(NamedTuple):
         """Return whether a file of `size` bytes may be sent to a provider."""
         return size <= IMAGE_BYTES and max(self.width, self.height) <= IMAGE_SIDE
 
-    def described(self, size: int) -> str:
+    def describe(self, size: int) -> str:
         """Return kind, pixels and bytes as text for a model."""
         return f"{self.kind} image, {self.width}x{self.height} pixels, {size} bytes"
 

@@ -267,7 +267,7 @@ class AgentState:
     failure: Phrase | None = None
     plan: Plan | None = None
 
-    def grown(
+    def grow(
         self,
         messages: Sequence[BaseMessage],
         usage: Usage | None = None,

@@ -94,7 +94,7 @@ class AskingApprover(SessionApprover):
             number=number,
         )
 
-    def judged_again(self, question: Question[Any]) -> Question[Any]:
+    def judge_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
         from kogniterm.runtime.session_plans import may_grant
 
@@ -127,7 +127,7 @@ class AskingApprover(SessionApprover):
         context = self._session.context
         draft = PlanDraft(plan, previous, plannable_tools(context), plannable_agents(context))
         question = PlanQuestion(draft, editable=self._asker.can_edit)
-        review: PlanReview = await self._asker.ask(self.judged_again(question))
+        review: PlanReview = await self._asker.ask(self.judge_again(question))
         if self._asker.stays:
             self._display.plan_shown(review.plan)
         return review

@@ -18,7 +18,7 @@ from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
 from kogniterm.ui.questions.model_question import ModelQuestion
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Answered
-from kogniterm.ui.screen.paint import sent
+from kogniterm.ui.screen.paint import paint_input
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LineSurface
 
@@ -38,7 +38,7 @@ class _TurnLines(NamedTuple):
     lines: list[str]
     head: int
 
-    def shortened(self, room: int, page: _HiddenScreen, reference: str) -> list[str]:
+    def shorten(self, room: int, page: _HiddenScreen, reference: str) -> list[str]:
         """Return the input and the end of the turn, in about `room` lines."""
         hidden = len(self.lines) - room
         if hidden <= 1:
@@ -73,7 +73,7 @@ def draw_past_turns(
         turns = plural("{count} earlier turn", "{count} earlier turns", earlier)
         lines = [page.note(f"{turns} · {_how_to_read(past.reference)}"), ""]
     for block in blocks:
-        lines += block.shortened(room, page, past.reference)
+        lines += block.shorten(room, page, past.reference)
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -124,7 +124,7 @@ class _HiddenScreen(ev.EventVisitor):
 
     def _draw(self, item: Item) -> None:
         if isinstance(item, UserInput):
-            self._sink.write(sent(item.typed, self._painter))
+            self._sink.write(paint_input(item.typed, self._painter))
         elif isinstance(item, Replied):
             question = ModelQuestion(item.question, item.answers)
             self._write(question.transcript(self._painter, self._columns, Answered(item.reply)))

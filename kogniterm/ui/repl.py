@@ -251,7 +251,7 @@ class Repl:
         state = session.state
         if state.draft and not self.front.draft():
             self.front.restore(state.draft)
-        self._drafts.found(state.draft)
+        self._drafts.take_draft(state.draft)
         if state.open_turn:
             self.display.say(Phrase("The last turn was interrupted; continuing it."))
         if state.open_turn or state.unknown:
@@ -318,7 +318,7 @@ class Repl:
         """Change the approval mode; an open question is judged again, and goes on waiting."""
         self.session.use_mode(mode)
         if self._asking is not None:
-            self.front.questions.renew(self._asking.judged_again)
+            self.front.questions.renew(self._asking.judge_again)
 
     def switch_thoughts(self) -> None:
         """Show thoughts in full, or fold them again, and say so until the next key."""

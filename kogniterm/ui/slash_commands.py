@@ -159,7 +159,7 @@ def slash_command(custom: CustomCommand) -> Command:
     """Return the slash command that sends a custom command's text to the model."""
 
     def run(repl: Any, argument: str) -> None:
-        repl.ask_model(custom.given(argument, repl.session.folder, repl.attachments))
+        repl.ask_model(custom.make_input(argument, repl.session.folder, repl.attachments))
 
     aliases = (custom.alias,) if custom.alias else ()
     return Command(

@@ -44,7 +44,7 @@ class Drafts:
         self.keep("")
         self._left = True
 
-    def found(self, text: str) -> None:
+    def take_draft(self, text: str) -> None:
         """Take note of the draft that the opened session holds."""
         self._kept = text
         self._left = False

@@ -45,7 +45,7 @@ def called(flow: Flow, line: str) -> UserInput:
     known, _refused = custom_commands_of(session, ())
     command, argument = typed_command(known, line)
     assert command is not None
-    return command.given(argument, str(flow.folder), lambda text: ())
+    return command.make_input(argument, str(flow.folder), lambda text: ())
 
 
 @pytest.fixture
@@ -220,6 +220,6 @@ async def test_a_project_cannot_attach_what_is_not_its_own(make_flow: MakeFlow) 
     by_name = {one.name: one for one in known}
     for name in ("a", "b"):
         with pytest.raises(UsageError, match="outside of its folder or may hold secrets"):
-            by_name[name].given("", str(flow.folder), repl.attachments)
-    given = by_name["c"].given("@/etc/passwd", str(flow.folder), repl.attachments)
+            by_name[name].make_input("", str(flow.folder), repl.attachments)
+    given = by_name["c"].make_input("@/etc/passwd", str(flow.folder), repl.attachments)
     assert given.attachments == ("notes.md", "/etc/passwd")

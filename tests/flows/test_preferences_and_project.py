@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.memory.project.project_scan import ProjectScanner
 from kogniterm.protocols import SystemClock
@@ -136,7 +136,7 @@ async def test_a_new_session_in_a_trusted_folder_scans_by_itself(make_flow: Make
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, walk(flow.folder).files)
     flow.close()
     profile = scanned(make_flow(TALK).open())
-    assert profile.folder == str(resolved(flow.folder))
+    assert profile.folder == str(resolve_path(flow.folder))
 
 
 @pytest.mark.parametrize("mode", ["session", "off"])

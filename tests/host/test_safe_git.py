@@ -13,7 +13,7 @@ from kogniterm.approval import Circumstances, RuleSet, classify, load_rules
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.host.safe_git import started_by
+from kogniterm.host.safe_git import find_started
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
@@ -34,7 +34,7 @@ pytestmark = needs("git")
 
 
 def reading(*folders: Path) -> tuple[str, ...]:
-    found = started_by(folders, frozenset(), reading=True, workspace=str(folders[0]))
+    found = find_started(folders, frozenset(), reading=True, workspace=str(folders[0]))
     return found.settings
 
 

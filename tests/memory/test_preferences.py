@@ -25,7 +25,7 @@ def test_every_value_has_a_line_and_every_line_a_value(memory: Memory) -> None:
             assert "\n" not in line
             used.add(f"{name}_{'yes' if value is True else 'no' if value is False else value}")
         used.add(name)
-    assert set(prompts.shipped()["preferences"].texts) <= used | {"own"}
+    assert set(prompts.shipped_files()["preferences"].texts) <= used | {"own"}
 
 
 @pytest.mark.parametrize(

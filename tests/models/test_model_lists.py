@@ -65,7 +65,7 @@ def test_a_compatible_service_lists_all_that_it_has(fake_gemini: FakeGemini) -> 
     assert set(names(found)) == {"qwen/qwen3-coder", "whisper-1"}
     assert header(fake_gemini.gets[0].headers, "authorization") == f"Bearer {KEY}"
     # Its models are not those of OpenAI, so nothing is offered unless it answers.
-    assert names(lists(fake_gemini, "openai").known(BY_NAME["openai"])) == []
+    assert names(lists(fake_gemini, "openai").list_known(BY_NAME["openai"])) == []
 
 
 def test_anthropic_and_ollama_list_theirs(fake_gemini: FakeGemini) -> None:

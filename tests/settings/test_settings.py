@@ -277,8 +277,8 @@ def test_secrets_are_masked_everywhere(home: Home) -> None:
     assert keys | {"github_token", "database_url"} == set(names)
     values = {names_of(name)[0]: KEY for name in names}
     loaded = home.load(**values | {"KOGNITERM_DATABASE_URL": f"postgresql://me:{KEY}@host/db"})
-    assert all(loaded.masked()[name] == MASK for name in names)
-    for shown in (repr(loaded), str(loaded), loaded.model_dump_json(), str(loaded.masked())):
+    assert all(loaded.mask()[name] == MASK for name in names)
+    for shown in (repr(loaded), str(loaded), loaded.model_dump_json(), str(loaded.mask())):
         assert KEY not in shown
 
 

@@ -31,7 +31,7 @@ from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox_probe import probe
-from kogniterm.host.safe_git import started_by
+from kogniterm.host.safe_git import find_started
 from tests.support.executing import private_folder_of
 
 LAYOUTS = ("project", "home", "temporary")
@@ -290,7 +290,7 @@ def _try(
 def _host_looks(found: World, command: str) -> None:
     """Inspect effects and the repository's settings, as the host does besides running commands."""
     preview(classify(f"rm -r {found.workspace}/sub; {command}"), str(found.workspace))
-    started_by([found.workspace], frozenset(), reading=False, workspace=str(found.workspace))
+    find_started([found.workspace], frozenset(), reading=False, workspace=str(found.workspace))
 
 
 def _reached(found: World) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.command_tools import job_tool, typed
+from kogniterm.tools.command_tools import decode_keys, job_tool
 from kogniterm.types import Job
 
 
@@ -22,8 +22,8 @@ from kogniterm.types import Job
     ],
 )
 def test_keys_stand_for_characters_once(keys: str, characters: str) -> None:
-    assert typed(keys) == characters
-    assert typed(characters) == characters
+    assert decode_keys(keys) == characters
+    assert decode_keys(characters) == characters
 
 
 class NoJobs:

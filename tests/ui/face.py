@@ -97,7 +97,7 @@ class PlayedJournal:
     def redact(self, text: str) -> str:
         return text
 
-    def shown(self, request: ActionRequest) -> ActionRequest:
+    def show_request(self, request: ActionRequest) -> ActionRequest:
         return request
 
     def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:

@@ -11,7 +11,7 @@ from kogniterm.runtime.replay.recorded_events import PastTurns, past_turns
 from kogniterm.types import Plan, PlanReview, UserInput, events
 from kogniterm.ui.locale import use_language
 from kogniterm.ui.past_turns import FOLD, draw_past_turns
-from kogniterm.ui.screen.paint import Painter, sent
+from kogniterm.ui.screen.paint import Painter, paint_input
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LineSurface
 from tests.flows.conftest import Flow, MakeFlow, change_to, make_flow, no, yes
@@ -61,7 +61,7 @@ def live(flow: Flow, *inputs: str) -> str:
         if own or isinstance(event, events.TurnStarted):
             if page.getvalue():
                 sink.write("")
-            sink.write(sent(left.pop(0), PLAIN))
+            sink.write(paint_input(left.pop(0), PLAIN))
         sink(event)
     return page.getvalue()
 

@@ -90,7 +90,7 @@ async def test_what_is_typed_can_steer_the_running_turn(keys: PipeInput) -> None
     await live.until("Sent with the next step.")
     assert "› only the tests" in live.terminal.text
     assert session.journal.steering.take() == ("only the tests",)
-    session.journal.steering.journaled()
+    session.journal.steering.note_journaled()
     live.press("queued\r")
     await live.until("queued: queued")
     live.press("\x13")

@@ -48,7 +48,7 @@ from kogniterm.errors import (
     of_system,
 )
 from kogniterm.host.installation import own_command
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.standard_streams import standard_streams
 from kogniterm.models.embedded import embedded_model
 from kogniterm.text.redact import redact
@@ -303,7 +303,7 @@ class EditorAgent:
         opened.servers = tuple(one.name for one in servers)
         self._sessions[live.id] = opened
         lists = model_lists(settings, self._paths)
-        opened.listings = tuple(lists.known(provider) for provider in lists.providers)
+        opened.listings = tuple(lists.list_known(provider) for provider in lists.providers)
         self._after(opened.outbox.release)
         return opened, problems
 
@@ -481,7 +481,7 @@ def _folder(cwd: str) -> str:
 
 def _require_folder(session_id: str, folder: str, asked: str) -> None:
     """Raise `UsageError` unless the client asked for the folder that the session works in."""
-    if resolved(Path(folder)) != resolved(Path(asked)):
+    if resolve_path(Path(folder)) != resolve_path(Path(asked)):
         raise UsageError(
             "Session {id} works in {folder}; open that folder to load it.",
             id=session_id,

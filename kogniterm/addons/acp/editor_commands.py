@@ -187,7 +187,7 @@ OWN: Mapping[str, EditorCommand] = {
 }
 
 
-def offered(session: LiveSession, say: Say) -> list[AvailableCommand]:
+def list_commands(session: LiveSession, say: Say) -> list[AvailableCommand]:
     """Return everything that a line beginning with a slash can call in a session."""
     return [
         AvailableCommand(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from acp.schema import AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, StopReason
 
 from kogniterm.addons.acp.config_options import MODE_IDS, config_options
-from kogniterm.addons.acp.editor_commands import CONTINUE, OWN, CommandPorts, offered
+from kogniterm.addons.acp.editor_commands import CONTINUE, OWN, CommandPorts, list_commands
 from kogniterm.addons.acp.editor_questions import Editor, EditorQuestions
 from kogniterm.addons.acp.editor_servers import offer_trust
 from kogniterm.addons.acp.outbox import Outbox, Update
@@ -102,7 +102,7 @@ class EditorSession:
         self.outbox.put(
             AvailableCommandsUpdate(
                 session_update="available_commands_update",
-                available_commands=offered(self.live, self._say),
+                available_commands=list_commands(self.live, self._say),
             )
         )
 

@@ -27,8 +27,8 @@ from kogniterm.addons.acp.outbox import Outbox, TextStream
 from kogniterm.addons.acp.update_parts import (
     Content,
     diffs,
-    fenced,
-    joined,
+    fence_text,
+    join_paragraphs,
     locations,
     plan_entries,
     text_block,
@@ -228,7 +228,7 @@ class SessionUpdates(events.EventVisitor):
         if event.decision.kind == "reject":
             given = event.decision.reason or event.decision.reasons
             why = event.decision.why if given else Phrase("not run: refused")
-            self._progress(event.request.id, "failed", [fenced(safe(self._say(why)))])
+            self._progress(event.request.id, "failed", [fence_text(safe(self._say(why)))])
 
     def on_action_ended(self, event: events.ActionEnded) -> None:
         status: ToolCallStatus = "failed" if event.failed else "completed"
@@ -271,7 +271,7 @@ class SessionUpdates(events.EventVisitor):
                 return None
             parts = [running.shown(), safe(running.waits)]
             text = "\n".join(part for part in parts if part)
-            return _progress(key, "in_progress", [fenced(text)])
+            return _progress(key, "in_progress", [fence_text(text)])
 
         self._outbox.put_late(f"output {key}", make)
 
@@ -290,7 +290,7 @@ class SessionUpdates(events.EventVisitor):
             "outputFile": result.output_path,
         }
         text = "\n".join(part for part in (safe(result.text).rstrip(), how) if part)
-        self._progress(key, "completed" if fine else "failed", [fenced(text)], raw_output=raw)
+        self._progress(key, "completed" if fine else "failed", [fence_text(text)], raw_output=raw)
 
     def _how(self, result: CommandResult) -> str:
         """Return how a command ended; nothing where it is what everybody expects."""
@@ -386,7 +386,7 @@ class SessionUpdates(events.EventVisitor):
         ended = answer.reason is not None or answer.stop != "done"
         quiet = answer.stop in ("done", "interrupted", "model_failed")
         reason = self._words.end_reason(answer) if ended and not quiet else ""
-        told = joined([shown, proved, reason])
+        told = join_paragraphs([shown, proved, reason])
         if told:
             self._paragraph(told)
 
@@ -425,7 +425,7 @@ def _progress(
 
 
 def _result(observation: str) -> list[Content]:
-    return [fenced(safe(without_marks(observation)))]
+    return [fence_text(safe(without_marks(observation)))]
 
 
 def _task_in(arguments: str) -> str:

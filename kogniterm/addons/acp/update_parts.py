@@ -61,7 +61,7 @@ def text_block(text: str) -> TextContentBlock:
     return TextContentBlock(type="text", text=whole)
 
 
-def fenced(text: str, language: str = "") -> ContentToolCallContent:
+def fence_text(text: str, language: str = "") -> ContentToolCallContent:
     """Return `text` as a block of code: clients draw Markdown, and nothing in it is any."""
     shown = clean(text)
     if len(shown) > _MOST_SHOWN:
@@ -145,6 +145,6 @@ def _step(step: PlanStep, say: Say) -> str:
     return words["step"]
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_paragraphs(parts: Sequence[str]) -> str:
     """Return paragraphs of a message."""
     return "\n\n".join(part.strip() for part in parts if part.strip())

@@ -183,7 +183,7 @@ class Checkouts:
     def remove(self, task_id: str) -> None:
         """Delete the checkout of a task, if it is there."""
         shutil.rmtree(self.place(task_id), ignore_errors=True)
-        self.told(task_id)
+        self.note_told(task_id)
 
     def keep(self, task_id: str) -> None:
         """Leave the checkout of a task to the user, who has to look for its changes there."""
@@ -204,7 +204,7 @@ class Checkouts:
         """Return whether the model has not learnt of its new checkout yet."""
         return (self.folder / f".{task_id}.untold").exists()
 
-    def told(self, task_id: str) -> None:
+    def note_told(self, task_id: str) -> None:
         """Note that the model knows."""
         (self.folder / f".{task_id}.untold").unlink(missing_ok=True)
 

@@ -239,7 +239,7 @@ class PostgresQueue(TaskTable):
         if found is None or self._job_number(task) != context.job.id:
             return
         if found.state == "running" and task not in worker.running:
-            if any(one.id == task for one in self.lost(worker.info.name, worker.running)):
+            if any(one.id == task for one in self.find_lost(worker.info.name, worker.running)):
                 self.finish(found, LOST)
                 return
             raise _LaterError(_ALIVE_AGAIN)
@@ -263,7 +263,7 @@ class PostgresQueue(TaskTable):
         while True:
             pause = _POLL
             try:
-                lost = self.lost(worker.info.name, worker.running)
+                lost = self.find_lost(worker.info.name, worker.running)
                 numbers = {self._job_number(task.id) for task in lost}
                 stalled = await manager.get_stalled_jobs(
                     task_name=self._kind, seconds_since_heartbeat=SILENCE

@@ -71,7 +71,7 @@ class Queue(Protocol):
     def cancel(self, task_id: str) -> TaskState:
         """Cancel a task; one that runs is stopped by its worker. Returns its state by now."""
 
-    def cancelled(self, task_ids: Collection[str]) -> list[str]:
+    def find_cancelled(self, task_ids: Collection[str]) -> list[str]:
         """Return those of the tasks that the user cancelled."""
 
     def retry(self, task_id: str, text: str | None) -> bool:

@@ -399,7 +399,7 @@ class TaskTable:
         if not changed:
             self.register(worker)
 
-    def cancelled(self, task_ids: Collection[str]) -> list[str]:
+    def find_cancelled(self, task_ids: Collection[str]) -> list[str]:
         """Return those of the tasks that the user cancelled."""
         marks = ", ".join("?" * len(task_ids))
         rows = self._database.execute(
@@ -469,7 +469,7 @@ class TaskTable:
             values |= {"turn": task.turn + 1, "text": redact(end.next_text)}
         return values
 
-    def lost(self, name: str, running: Collection[str]) -> list[QueuedTask]:
+    def find_lost(self, name: str, running: Collection[str]) -> list[QueuedTask]:
         """Return the tasks of workers that are gone.
 
         So are those of the worker `name` that are not among the `running` ones: it took them when

@@ -30,7 +30,7 @@ class SqliteQueue(TaskTable):
         """Take tasks for `worker` until cancelled; without `wait`, until none is ready."""
         while True:
             try:
-                for one in self.lost(worker.info.name, worker.running):
+                for one in self.find_lost(worker.info.name, worker.running):
                     self.finish(one, LOST)
                 for queues, slots in worker.shares:
                     while worker.count_running(queues) < slots:

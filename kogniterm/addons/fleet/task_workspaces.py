@@ -105,7 +105,7 @@ class TaskWorkspaces:
         if repository is None or not self.checkouts.place(task.id).is_dir():
             return end
         if end.tokens:
-            self.checkouts.told(task.id)
+            self.checkouts.note_told(task.id)
         kept = await self._save(task, repository)
         if kept is not None:
             self.checkouts.keep(task.id)

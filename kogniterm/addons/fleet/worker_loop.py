@@ -138,7 +138,7 @@ class Worker:
             self._next_beat = time.monotonic() + HEARTBEAT
         held = held_here(self.store.database, this_process())
         known = {*self.running, *held}
-        for task_id in self.queue.cancelled(known) if known else ():
+        for task_id in self.queue.find_cancelled(known) if known else ():
             run = self._runs.get(task_id)
             if run is None:
                 holder = held[task_id]

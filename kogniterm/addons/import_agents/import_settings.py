@@ -26,10 +26,10 @@ from kogniterm.addons.import_agents.foreign.found import (
     SkillFile,
 )
 from kogniterm.addons.import_agents.foreign.rule_proposal import proposed_rules
-from kogniterm.addons.import_agents.foreign.server_secrets import ServerSecret, referenced
+from kogniterm.addons.import_agents.foreign.server_secrets import ServerSecret, extract_secrets
 from kogniterm.addons.import_agents.foreign.source_files import LARGEST_TEXT
 from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
-from kogniterm.host.safe_files import read_regular, resolved, write_regular
+from kogniterm.host.safe_files import read_regular, resolve_path, write_regular
 from kogniterm.host.walk import walk_folder
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
@@ -165,7 +165,7 @@ def carry_out(plan: ImportPlan, target: Target) -> None:
     """
     # A killed import may have left these.
     with suppress(OSError):
-        for path in resolved(target.skills).glob(f"{_TEMPORARY}*"):
+        for path in resolve_path(target.skills).glob(f"{_TEMPORARY}*"):
             shutil.rmtree(path, ignore_errors=True)
     for skill in plan.skills:
         with _Written(skill.path):
@@ -246,7 +246,7 @@ class _Planner:
         self.shown = 0
         """Characters that were compared so far."""
         # The same secret may stand in a hook or a skill too.
-        _servers, secrets = referenced(found.servers, environ)
+        _servers, secrets = extract_secrets(found.servers, environ)
         self.redactor.know(one.value for one in secrets)
 
     def plan(self) -> ImportPlan:
@@ -259,9 +259,9 @@ class _Planner:
         file = self._json(self.target.servers, "mcpServers", bool(self.found.servers))
         if file is None:
             return
-        with_references, secrets = referenced(self.found.servers, self.environ)
+        with_references, secrets = extract_secrets(self.found.servers, self.environ)
         there = {name: one for name, one in file.entries.items() if isinstance(one, dict)}
-        shown, others = referenced(there, self.environ)
+        shown, others = extract_secrets(there, self.environ)
         self.redactor.know(one.value for one in others)
         for name, literal in self.found.servers.items():
             known = file.entries.get(name)
@@ -369,7 +369,7 @@ class _Planner:
         for source, text in texts.items():
             block = _Block(source, marks)
             inside = block.inside(whole)
-            wanted = block.cleaned(text)
+            wanted = block.clean_text(text)
             state: State = "new" if inside is None else "same" if inside == wanted else "update"
             changed = block.put(whole, wanted)
             if state != "same" and len(changed.encode("utf-8", "replace")) > most:
@@ -464,7 +464,7 @@ class _Block:
         """The line after it."""
         return f"{self.marks[0]}end of kogniterm import: {self.source}{self.marks[1]}"
 
-    def cleaned(self, text: str) -> str:
+    def clean_text(self, text: str) -> str:
         """Return a text without lines that could be taken for a mark."""
         lines = text.replace("\r\n", "\n").strip("\n").split("\n")
         return "\n".join(line for line in lines if "kogniterm import: " not in line)
@@ -530,7 +530,7 @@ def _hook_text(hook: ForeignHook, entry: Mapping[str, Any]) -> str:
 
 def _bytes_of(path: Path) -> bytes | None:
     try:
-        data = read_regular(resolved(path), _LARGEST_FILE + 1)
+        data = read_regular(resolve_path(path), _LARGEST_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if len(data) > _LARGEST_FILE:
@@ -540,8 +540,8 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def _inside(path: Path, folder: Path) -> Path:
     """Return the resolved path of a project's file. Raises `UnusableValueError` if outside."""
-    target = resolved(path)
-    if not target.is_relative_to(resolved(folder)):
+    target = resolve_path(path)
+    if not target.is_relative_to(resolve_path(folder)):
         raise UnusableValueError("it leads out of the folder")
     return target
 
@@ -559,11 +559,11 @@ def _skill_files(folder: Path) -> dict[str, tuple[bytes, bool]] | None:
     if not os.path.lexists(folder):
         return None
     found = {}
-    for one in walk_folder(resolved(folder), None):
+    for one in walk_folder(resolve_path(folder), None):
         path = folder / one.path
         with suppress(OSError, ValueError):
             if path.is_file():
-                data = read_regular(resolved(path), _LARGEST_FILE)
+                data = read_regular(resolve_path(path), _LARGEST_FILE)
                 found[one.path] = (data, os.access(path, os.X_OK))
     return found
 
@@ -590,7 +590,7 @@ def _described(file: tuple[bytes, bool] | None, *, whole: bool) -> str:
 
 def _write_skill(skill: SkillToWrite, target: Target) -> None:
     """Write a skill beside its place, then move it there in one step."""
-    folder = resolved(target.skills)
+    folder = resolve_path(target.skills)
     if target.project is not None:
         _inside(target.skills, target.project)
         folder.mkdir(parents=True, exist_ok=True)

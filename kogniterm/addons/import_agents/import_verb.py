@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kogniterm.addons.import_agents.import_preview import counted_words
 from kogniterm.cli.options import JSON, YES, Example, Subparsers, add_verb
 from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import agreed, confirm, paths_in_use
+from kogniterm.cli.verb_helpers import ask_agreement, confirm, paths_in_use
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -219,7 +219,7 @@ def _asks_for_secrets(screen: ImportPreview, secrets: Iterable[ServerSecret]) ->
             missing,
         )
     )
-    return agreed(_("Copy the secrets?"))
+    return ask_agreement(_("Copy the secrets?"))
 
 
 def _closing(plan: ImportPlan, place: Place, *, written: bool) -> list[str]:

@@ -139,7 +139,7 @@ class Bank:
             for word, count in counts.items():
                 self._impacts[word][number] = count * (_K1 + 1) / (count + slope)
 
-    def known(self, text: str) -> float:
+    def known_share(self, text: str) -> float:
         """Return the share of the words of `text` that some example holds; 1 of no words."""
         words = [word for word in words_of(text, self.language) if not word.startswith("=")]
         return sum(word in self._impacts for word in words) / len(words) if words else 1.0

@@ -161,7 +161,7 @@ class LocalModel:
         begun = bool(turn.done or turn.failed)
         fixed = None if begun or turn.data is not None else self._fixed_answer(turn)
         if turn.data is not None or (
-            not (begun or fixed) and is_knowledge_question(turn.request, self._writer.known)
+            not (begun or fixed) and is_knowledge_question(turn.request, self._writer.known_share)
         ):
             mark = say("unverified", turn.language)
             async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):

@@ -317,8 +317,8 @@ class CommandWriter:
             self._built = extra
         return self._banks[language]
 
-    def known(self, text: str, language: Language) -> float:
-        return self.bank(language).known(text)
+    def known_share(self, text: str, language: Language) -> float:
+        return self.bank(language).known_share(text)
 
     async def propose(self, turn: TurnSoFar, part: str) -> CommandProposal:
         """Return a command for `part`. Raises `ModelReplyError` without any usable reply."""

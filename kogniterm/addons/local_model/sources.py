@@ -18,7 +18,7 @@ from pathlib import Path
 from kogniterm.addons.local_model.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.host.programs import SYSTEM_PATH
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import walk_folder
 from kogniterm.settings import environment
 from kogniterm.storage.folders import expand_path
@@ -137,7 +137,7 @@ def _watch(pip: subprocess.Popen[bytes], partial: PartialFile) -> None:
 
 def _sizes(folder: Path) -> Iterator[int]:
     """Yield the size of every file below `folder`; pip may move or delete files meanwhile."""
-    for one in walk_folder(resolved(folder), None):
+    for one in walk_folder(resolve_path(folder), None):
         with contextlib.suppress(FileNotFoundError):
             yield one.found.stat(follow_symlinks=False).st_size if one.is_file else 0
 

@@ -16,7 +16,7 @@ from kogniterm.ui.locale import translate
 def _serve(call: CallOptions, folder: list[str] | None) -> Report:
     from kogniterm.addons.mcp_serve.served_tasks import serve
     from kogniterm.cli.run import stop_on_signals
-    from kogniterm.host.safe_files import resolved
+    from kogniterm.host.safe_files import resolve_path
     from kogniterm.runtime.build import open_session
 
     if sys.stdin.isatty():
@@ -27,7 +27,7 @@ def _serve(call: CallOptions, folder: list[str] | None) -> Report:
     if call.resume is not None:
         raise UsageError("kogniterm mcp serve opens a new session for each task.")
     given = [call._replace(cwd=name) for name in folder] if folder else [call]
-    roots = [resolved(Path(one.folder())) for one in given]
+    roots = [resolve_path(Path(one.folder())) for one in given]
     settings = call.load_settings()
     received: list[int] = []
 

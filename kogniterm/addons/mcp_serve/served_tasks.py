@@ -26,7 +26,7 @@ from kogniterm.addons.mcp_serve.serving import (
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.runtime.opening import open_user_store
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.runtime.questions.client_questions import (
@@ -157,7 +157,7 @@ class _Server:
     def _folder(self, name: str) -> Path:
         """Return the folder of a task, which the user let this server work in."""
         try:
-            found = resolved(expand_path(self.roots[0], name)) if name else self.roots[0]
+            found = resolve_path(expand_path(self.roots[0], name)) if name else self.roots[0]
         except (OSError, ValueError):
             found = Path()
         if not self._is_served(found):

@@ -20,7 +20,7 @@ from kogniterm.agent.replies import (
     clean_reply,
     is_unusable,
     no_usable_reply,
-    sent_back,
+    send_back,
 )
 from kogniterm.errors import KognitermError, ToolError, UsageError
 from kogniterm.text.bounded_regex import Pattern
@@ -135,14 +135,14 @@ class RecipeScope:
         """Return `text` with every reference replaced by its value, as formatted by `write`."""
         return REFERENCE.sub(lambda match: write(self.value(match[1])), text)
 
-    def filled(self, value: Any) -> Any:
+    def fill_value(self, value: Any) -> Any:
         """Return `value` with references replaced; a single reference becomes its value."""
         if isinstance(value, str):
             whole = REFERENCE.fullmatch(value.strip())
             return self.value(whole[1]) if whole else self.fill(value, _as_text)
         if isinstance(value, Mapping):
-            return {key: self.filled(item) for key, item in value.items()}
-        return [self.filled(item) for item in value] if isinstance(value, list) else value
+            return {key: self.fill_value(item) for key, item in value.items()}
+        return [self.fill_value(item) for item in value] if isinstance(value, list) else value
 
 
 def _as_text(value: Any) -> str:
@@ -187,7 +187,7 @@ class NodeRunner:
         return await self.ports.command(scope.key, command, node.purpose)
 
     async def _tool(self, node: Node, scope: RecipeScope) -> NodeResult:
-        arguments = scope.filled(node.arguments)
+        arguments = scope.fill_value(node.arguments)
         return await self.ports.tool(scope.key, node.tool or "", arguments)
 
     async def _agent(self, node: Node, scope: RecipeScope) -> NodeResult:
@@ -198,7 +198,7 @@ class NodeRunner:
 
     async def _map(self, node: Node, scope: RecipeScope) -> NodeResult:
         assert node.map is not None
-        items = scope.filled(node.map.over)
+        items = scope.fill_value(node.map.over)
         if not isinstance(items, list):
             items = str(items).splitlines()
         if len(items) > node.map.most:
@@ -269,7 +269,7 @@ class NodeRunner:
             problem = is_unusable(message)
             if problem is not None:
                 unusable += 1
-                add(*sent_back(message, problem), usage=reply.usage)
+                add(*send_back(message, problem), usage=reply.usage)
                 if unusable == MAX_UNUSABLE:
                     raise no_usable_reply(Phrase(problem.rstrip(". ")))
                 continue
@@ -308,7 +308,7 @@ class NodeRunner:
 
     async def _condition(self, node: Node, scope: RecipeScope) -> NodeResult:
         assert node.condition is not None
-        holds = _holds(node.condition, scope.filled(node.condition.value))
+        holds = _holds(node.condition, scope.fill_value(node.condition.value))
         return NodeResult(str(holds).lower(), value=holds)
 
 
@@ -409,7 +409,7 @@ async def run_recipe(
     await follow(recipe, run, leads_to)
     scope = RecipeScope(runner.inputs, results)
     if recipe.outputs:
-        return {name: scope.filled(text) for name, text in recipe.outputs.items()}
+        return {name: scope.fill_value(text) for name, text in recipe.outputs.items()}
     last = [node.id for node in recipe.main if node.id in results][-1]
     return {"result": results[last].part("text")}
 

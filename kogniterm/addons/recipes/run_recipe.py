@@ -57,10 +57,10 @@ from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import (
     cancel_open,
     end_turn,
-    ended_unknown,
     failed_answer,
     interrupted_answer,
     limit_that_ends,
+    unknown_answer,
 )
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.runtime.unattended.parked_turn import Parking
@@ -159,7 +159,7 @@ async def _run(
         cancel_open(journal, "the user stopped the recipe")
         answer = interrupted_answer(count)
     except KognitermError as error:
-        await ports.settled()
+        await ports.finish()
         if isinstance(ports.io.approver, Parking) and ports.io.approver.may_wait(error):
             # The turn stays open, to go on at the node that got no reply.
             raise asyncio.CancelledError(LEFT_OPEN) from error
@@ -168,7 +168,7 @@ async def _run(
     finally:
         ports.threads.close()
     if count.unknown and answer.stop in ("done", "not_done"):
-        answer = ended_unknown(answer.text, count)
+        answer = unknown_answer(answer.text, count)
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
     journal.record_update(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text))
     return end_turn(journal, answer, ports.io)
@@ -213,9 +213,9 @@ class SessionRecipePorts:
         """End the actions that run, because the user stopped the recipe."""
         await self._actions.stop()
 
-    async def settled(self) -> None:
+    async def finish(self) -> None:
         """Let the actions that run end."""
-        await self._actions.settled()
+        await self._actions.finish()
 
     async def command(self, key: str, command: str, purpose: str) -> NodeResult:
         """Run a command, once it is approved."""
@@ -489,7 +489,7 @@ class _Actions(events.EventVisitor):
             raise RefusedError("An earlier action of the recipe was refused.")
         return result_of(answer)
 
-    async def settled(self) -> None:
+    async def finish(self) -> None:
         """Wait until the batch that runs has ended."""
         if tasks := [task for task in (self._running, self._next) if task is not None]:
             await asyncio.wait(tasks)
@@ -499,4 +499,4 @@ class _Actions(events.EventVisitor):
         for task in (self._running, self._next):
             if task is not None:
                 task.cancel()
-        await self.settled()
+        await self.finish()

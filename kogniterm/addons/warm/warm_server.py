@@ -95,7 +95,7 @@ def _load() -> str:
     It is one string, because to use the names that the modules have would copy the memory around
     them in every session.
     """
-    from kogniterm.prompts import shipped
+    from kogniterm.prompts import shipped_files
 
     gc.disable()
     keep_out()
@@ -107,7 +107,7 @@ def _load() -> str:
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     own = [file for file in package.rglob("*.*") if file.suffix != ".pyc"]
-    prompts = [file.path for file in shipped().values()]
+    prompts = [file.path for file in shipped_files().values()]
     return "\0".join(
         {str(one) for one in (*modules, *own, *prompts, *sys.path, sys.executable) if one}
     )

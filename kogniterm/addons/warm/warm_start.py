@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kogniterm.addons.warm import warm_place as place
 from kogniterm.errors import KognitermError
 from kogniterm.host.helper_programs import start_apart
-from kogniterm.host.kernel_calls import opened
+from kogniterm.host.kernel_calls import closing_descriptor
 from kogniterm.host.own_folder import below, open_private
 from kogniterm.host.processes import children, memory_share
 from kogniterm.settings import environment, quick
@@ -44,7 +44,7 @@ def start_for_next_call() -> None:
     with suppress(KognitermError, OSError):
         if quick(environ).warm == "off" or (folder := make_folder(environ)) is None:
             return
-        with opened(folder), ExitStack() as closing:
+        with closing_descriptor(folder), ExitStack() as closing:
             taken = take_socket(folder, closing)
             words = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
             given = {name: environ[name] for name in _PASSED_ON if name in environ}
@@ -69,7 +69,7 @@ def take_socket(folder: int, closing: ExitStack) -> tuple[int, int]:
     """
     path = Path(below(folder, f"{place.server_name()}.lock"))
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    closing.enter_context(opened(lock))
+    closing.enter_context(closing_descriptor(lock))
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.ftruncate(lock, 0)
     for old in path.parent.glob("warm-*.lock"):  # before a restart, or of a container

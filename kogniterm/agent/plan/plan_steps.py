@@ -166,7 +166,7 @@ def waits_for(plan: Plan, step: PlanStep) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(wanted) if name in still)
 
 
-def handed_out(plan: Plan) -> tuple[PlanStep, ...]:
+def steps_to_work_on(plan: Plan) -> tuple[PlanStep, ...]:
     """Return the step being worked on, and the delegated ones after it that may go beside it."""
     work, first = open_work(plan), active_step(plan)
     if first is None or first.delegate is None or first not in work:

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from kogniterm import prompts
 from kogniterm.agent.messages import artifact_of, is_input
 from kogniterm.agent.plan.plan_parse import CHECKS, INSIDE_CHECKS
-from kogniterm.agent.plan.plan_steps import TOOL_SETS, active_step, handed_out, parent_of
+from kogniterm.agent.plan.plan_steps import TOOL_SETS, active_step, parent_of, steps_to_work_on
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.types import Evidence, Plan, PlanStep, ToolSpec
 
@@ -148,7 +148,7 @@ def _means(plan: Plan, step: PlanStep) -> str:
     if step.delegate:
         text = "hand_over" if step.delegate in TOOL_SETS else "hand_over_named"
         means.append(prompts.text(f"plan_steps.{text}", kind=step.delegate, step=step.id))
-        beside = ", ".join(one.id for one in handed_out(plan) if one.id != step.id)
+        beside = ", ".join(one.id for one in steps_to_work_on(plan) if one.id != step.id)
         if beside:
             means.append(prompts.text("plan_steps.hand_over_beside", steps=beside))
     elif step.parts and not step.on_fallback:

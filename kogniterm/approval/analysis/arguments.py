@@ -160,7 +160,7 @@ class Parsed(NamedTuple):
         """Return whether an option with this action was given."""
         return any(self.rules.options.get(option.name) == action for option in self.options)
 
-    def given(self, action: str) -> tuple[CallWord, ...]:
+    def values_of(self, action: str) -> tuple[CallWord, ...]:
         """Return the values of the options with this action."""
         acting = (
             o for o in self.options if self.rules.options.get(o.name, "").rstrip("=") == action

@@ -432,7 +432,7 @@ def prints_plainly(node: Node) -> bool:
     return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
 
 
-def spoken_of(node: Node) -> list[str]:
+def words_of_output(node: Node) -> list[str]:
     """Return the plain words of a substitution: its output is often one of them."""
     if not isinstance(node, Simple):
         return []

@@ -102,7 +102,7 @@ class Roots(NamedTuple):
         inside = known and not hidden_up and within(path, self.workspace)
         return ResolvedPath(path, inside, known, glob)
 
-    def shown(self, path: str) -> str:
+    def show_path(self, path: str) -> str:
         """Return `path` as it is shown: relative in the workspace, `~` for the home folder."""
         if within(path, self.workspace):
             path = posixpath.relpath(path, self.workspace)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kogniterm.approval.analysis.arguments import NO_RULES, CallWord, Parsed, Rules, parse_options
-from kogniterm.approval.analysis.expansion import Scope, spoken_of
+from kogniterm.approval.analysis.expansion import Scope, words_of_output
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
@@ -346,13 +346,15 @@ class Call:
         """Return where `argument`, taken as a path, leads."""
         return self.scope.resolve(argument.value, glob=argument.glob)
 
-    def shown(self, resolved: ResolvedPath) -> str:
+    def show_path(self, resolved: ResolvedPath) -> str:
         """Return `resolved` as shown in a reason."""
-        return self.scope.roots.shown(resolved.path)
+        return self.scope.roots.show_path(resolved.path)
 
     def effect(self, kind: EffectKind, resolved: ResolvedPath, source: str = "") -> None:
         """Record an effect on the file at `resolved`."""
-        self.findings.effect(kind, self.shown(resolved), outside=not resolved.inside, source=source)
+        self.findings.effect(
+            kind, self.show_path(resolved), outside=not resolved.inside, source=source
+        )
 
     def reads(self, argument: CallWord, *, content: bool = True) -> None:
         """Judge that it reads the file `argument`, or without `content` only lists it."""
@@ -364,7 +366,7 @@ class Call:
             self.network(value if _ADDRESS.match(value) else resolved.path)
             return
         if content and is_device(resolved.path):
-            self.ask("Reads the device {path}.", path=self.shown(resolved))
+            self.ask("Reads the device {path}.", path=self.show_path(resolved))
         secret = self._secret_content(argument, resolved) if content else None
         if secret is not None:
             self.secret(secret)
@@ -379,7 +381,7 @@ class Call:
             return resolved
         if HOLE not in argument.value:
             return None
-        for word in (word for one in argument.inner for word in spoken_of(one.node)):
+        for word in (word for one in argument.inner for word in words_of_output(one.node)):
             spoken = self.scope.resolve(word)
             if is_secret(spoken.path):
                 return spoken
@@ -405,7 +407,7 @@ class Call:
     def secret(self, resolved: ResolvedPath) -> None:
         """Record that it reads something secret."""
         self.effect("secret", resolved)
-        self.ask("Reads {path}, which may contain secrets.", path=self.shown(resolved))
+        self.ask("Reads {path}, which may contain secrets.", path=self.show_path(resolved))
 
     def writes(
         self, argument: CallWord, kind: EffectKind = "overwrite", *, source: CallWord | None = None
@@ -414,7 +416,7 @@ class Call:
         resolved = self.resolve(argument)
         if kind != "create" and (is_harmless_device(resolved.path) or argument.value == "-"):
             return
-        copied = self.shown(self.resolve(source)) if source is not None else ""
+        copied = self.show_path(self.resolve(source)) if source is not None else ""
         self.effect(kind, resolved, copied)
         self.changes("write", resolved)
 
@@ -427,13 +429,13 @@ class Call:
         meaning = next(meaning for kind, meaning in meanings if _KINDS_OF_PATH[kind](resolved))
         if meaning is not None:
             label, template = meaning
-            self.findings.note(label, template, path=self.shown(resolved))
+            self.findings.note(label, template, path=self.show_path(resolved))
 
     def deletes(self, argument: CallWord, *, recursive: bool = False, forced: bool = False) -> None:
         """Judge that it deletes `argument`."""
         resolved = self.resolve(argument)
         self.effect("delete", resolved)
-        path, shown = resolved.path, self.shown(resolved)
+        path, shown = resolved.path, self.show_path(resolved)
         unknown = recursive and argument.value.startswith(HOLE)
         if is_device(path) or is_history(path):
             self.changes("delete", resolved)

@@ -81,7 +81,7 @@ class WordLexer:
                 self._opaque("a word with too many parts")
         return tuple(self._parts)
 
-    def quoted(self) -> tuple[Part, ...]:
+    def read_quoted(self) -> tuple[Part, ...]:
         """Return the parts of a text in which only `$`, backtick and backslash are special."""
         self._double(self._end)
         return tuple(self._parts)

@@ -263,7 +263,7 @@ class _Builder:
 
     def statements(self, node: TreeNode, start: int, end: int, depth: int) -> Node:
         """Return the statements between `start` and `end`: program, do_group, braces, lists."""
-        self.bounded(node)
+        self.check_children(node)
         children = [c for c in node.children if c.end_byte > start and c.start_byte < end]
         return self.sequence(children, start, end, depth)
 
@@ -315,7 +315,7 @@ class _Builder:
 
     def _command(self, node: TreeNode, depth: int) -> Node:
         parts = _WordReader()
-        self.bounded(node)
+        self.check_children(node)
         end = node.start_byte
         for child in self.account_for(node.children, end, node.end_byte):
             joined, end = end == child.start_byte, child.end_byte
@@ -363,7 +363,7 @@ class _Builder:
         return _with_rest(_redirect_last(body, parts.command), parts.rest)
 
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
-        self.bounded(node)
+        self.check_children(node)
         parts: list[Node] = []
         for child in self.account_for(node.children, node.start_byte):
             if child.type == "comment":
@@ -473,7 +473,7 @@ class _Builder:
         if any(part.quoted for part in delimiter) or body is None:
             return Word("", (Literal(content, quoted=True),))
         spans = self._spans(body, depth)
-        return Word(content, WordLexer(self.text, line + 1, end.start_byte, spans).quoted())
+        return Word(content, WordLexer(self.text, line + 1, end.start_byte, spans).read_quoted())
 
     def word(self, node: TreeNode, depth: int) -> Word:
         """Return the word at `node`, read by our own lexer."""
@@ -567,7 +567,7 @@ class _Builder:
         if not raw.startswith("#") or "\n" in raw or before.strip(" \t\n;&|()"):
             raise UnreadError("an unsupported form of comment")
 
-    def bounded(self, node: TreeNode) -> None:
+    def check_children(self, node: TreeNode) -> None:
         """Refuse a node with more than MAX_CHILDREN children."""
         if node.child_count > MAX_CHILDREN:
             raise UnreadError("too many parts")

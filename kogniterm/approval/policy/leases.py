@@ -263,7 +263,7 @@ class Lease:
             return Phrase("the command is riskier than the one it was granted for")
         return None
 
-    def taken(self, now: float) -> Lease:
+    def use(self, now: float) -> Lease:
         """Return the lease after one more use."""
         return replace(self, used=self.used + 1, last_used=now)
 

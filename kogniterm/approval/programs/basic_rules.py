@@ -252,7 +252,7 @@ def subcommands(call: Call) -> None:
     verb = parsed.operands[0].value if parsed.operands else ""
     if parsed.unclear:
         ask_unclear(call)
-    for value in parsed.given("read"):
+    for value in parsed.values_of("read"):
         call.reads(value)
     if not parsed.names <= set(call.rules.options) or verb not in ("", *call.rules.detail.split()):
         _may_install(call, verb, network=verb in {"install", "download", "wheel", "index", "list"})

@@ -58,7 +58,7 @@ def truncate(call: Call) -> None:
     """Judge truncate, which discards content."""
     for operand in call.parse().operands:
         call.writes(operand)
-        call.findings.effect("delete", call.shown(call.resolve(operand)))
+        call.findings.effect("delete", call.show_path(call.resolve(operand)))
     call.ask("{program} truncates files.")
 
 
@@ -118,7 +118,9 @@ def _into(call: Call, parsed: Parsed, sources: tuple[CallWord, ...], target: Cal
         name = source.value.rstrip("/").rpartition("/")[2]
         landed = call.resolve(CallWord(target.value.rstrip("/") + "/" + name))
         if name and is_steering(landed.path) and not is_steering(call.resolve(target).path):
-            call.danger("Changes {path}, which controls other programs.", path=call.shown(landed))
+            call.danger(
+                "Changes {path}, which controls other programs.", path=call.show_path(landed)
+            )
 
 
 def move(call: Call) -> None:
@@ -130,10 +132,10 @@ def move(call: Call) -> None:
         if is_broad(resolved, call.scope.roots) and (
             resolved.glob or not resolved.inside or not resolved.path.count("/") > 1
         ):
-            call.danger(MOVES_MANY, path=call.shown(resolved))
+            call.danger(MOVES_MANY, path=call.show_path(resolved))
         else:
             call.changes("move", resolved)
-        moved_to = call.shown(call.resolve(target)) if target is not None else ""
+        moved_to = call.show_path(call.resolve(target)) if target is not None else ""
         call.effect("delete", resolved, source=moved_to)
         call.read_later([source])
     if target is not None:
@@ -158,7 +160,9 @@ def link(call: Call) -> None:
         if is_secret(resolved.path, glob=resolved.glob):
             call.secret(resolved)
         elif not resolved.inside:
-            call.ask("Creates a link to {path}, outside the workspace.", path=call.shown(resolved))
+            call.ask(
+                "Creates a link to {path}, outside the workspace.", path=call.show_path(resolved)
+            )
     if target is not None and len(sources) == 1:
         call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
 
@@ -203,7 +207,7 @@ def _changes_rights(call: Call, operands: tuple[CallWord, ...], *, recursive: bo
         resolved = call.resolve(operand)
         call.effect("write", resolved)
         if recursive and is_broad(resolved, call.scope.roots):
-            shown = call.shown(resolved)
+            shown = call.show_path(resolved)
             call.danger(MANY_PERMISSIONS, path=shown)
         else:
             call.changes("rights", resolved)
@@ -342,7 +346,7 @@ def tar(call: Call) -> None:
         if not resolved.inside and is_broad(resolved, call.scope.roots):
             call.danger(
                 "{program} unpacks into {path} and may overwrite files there.",
-                path=call.shown(resolved),
+                path=call.show_path(resolved),
             )
 
 
@@ -454,7 +458,7 @@ def compress(call: Call) -> None:
         call.reads(operand)
         if not harmless:
             resolved = call.resolve(operand)
-            call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
+            call.findings.effect("delete", call.show_path(resolved), outside=not resolved.inside)
             call.changes("write", resolved)
 
 
@@ -474,7 +478,7 @@ def rsync(call: Call) -> None:
         resolved = call.resolve(target)
         deletes = any(name.startswith("del") for name in parsed.names)
         if deletes and (is_broad(resolved, call.scope.roots) or not resolved.inside):
-            shown = call.shown(resolved)
+            shown = call.show_path(resolved)
             call.danger(MIRRORS, path=shown)
     apply_options(call, parsed)
 

@@ -14,7 +14,7 @@ from kogniterm.approval.analysis.shared_findings import EXPOSES_PROGRAM, EXPOSES
 def curl(call: Call) -> None:
     """Judge curl: uploads, output files and config files."""
     parsed = call.parse()
-    for value in parsed.given("write"):
+    for value in parsed.values_of("write"):
         call.writes(value)
     url = (*parsed.operands, *parsed.values("url"))
     if parsed.has("O", "remote-name", "remote-name-all", "J"):
@@ -71,7 +71,7 @@ def _sends(call: Call, paths: list[str]) -> None:
         resolved = call.resolve(CallWord(call.scope.roots.tilde(path.split(";")[0])))
         call.reads(CallWord(resolved.path))
         if resolved.known and not resolved.inside and not is_temporary(resolved.path):
-            call.danger("Sends {path} over the network.", path=call.shown(resolved))
+            call.danger("Sends {path} over the network.", path=call.show_path(resolved))
 
 
 def ssh(call: Call) -> None:

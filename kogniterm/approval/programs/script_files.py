@@ -41,7 +41,7 @@ def watch(call: Call) -> None:
     script = rules.base == "script"
     parsed = parse_options(call.args, rules, operands_end=script, single=call.name in _SINGLE_DASH)
     given = {
-        action: [value.value for value in parsed.given(action)]
+        action: [value.value for value in parsed.values_of(action)]
         for action in ("read", "folder", "text", "module")
     }
     role = rules.options.get("@", "")
@@ -119,4 +119,4 @@ def _note(call: Call, files: Iterable[str], folders: Iterable[str] = ("",)) -> N
 
 def _decides(call: Call, path: str) -> None:
     if HOLE not in path:
-        call.findings.decides(call.scope.roots.shown(path))
+        call.findings.decides(call.scope.roots.show_path(path))

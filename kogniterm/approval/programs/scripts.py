@@ -263,7 +263,7 @@ def comes_from_network(call: Call, *texts: CallWord) -> None:
 
 def runs_fetched(call: Call, script: CallWord) -> None:
     """Judge a script that this same command may have got from the network."""
-    shown = call.shown(call.resolve(script))
+    shown = call.show_path(call.resolve(script))
     name = shown.rpartition("/")[2]
     effects = call.findings.report("").effects
     fetched = any(

@@ -29,7 +29,7 @@ def _show(call: CallOptions, changed: bool) -> Report:
     settings = call.load_settings()
     rows = [
         (name, value, settings.origin(name))
-        for name, value in settings.masked().items()
+        for name, value in settings.mask().items()
         if not changed or settings.origin(name).kind != "default"
     ]
     names = max((len(name) for name, _value, _origin in rows), default=0)
@@ -87,8 +87,8 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
     if name is None:
         raise UsageError("Name a prompt; kogniterm config prompts lists them.")
     name = name.removesuffix(".md")
-    if name not in prompts.shipped():
-        near = closest_word(name, list(prompts.shipped()))
+    if name not in prompts.shipped_files():
+        near = closest_word(name, list(prompts.shipped_files()))
         if near:
             raise UsageError(
                 "There is no prompt {name}. Did you mean {near}?", name=name, near=near
@@ -102,7 +102,7 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
     if what == "diff":
         return _difference(name, file)
     own = prompts.own_files(folder).get(name)
-    shown, shipped = own or prompts.shipped()[name], prompts.shipped()[name]
+    shown, shipped = own or prompts.shipped_files()[name], prompts.shipped_files()[name]
     left = [part for part in shipped.texts if part not in shown.texts]
     notes = [_("Not in your file, so as shipped: {names}.").format(names=", ".join(left))]
     return Report(
@@ -172,7 +172,7 @@ def _difference(name: str, file: Path) -> Report:
     from kogniterm import prompts
     from kogniterm.text.file_text import unified_diff
 
-    shipped = prompts.shipped()[name]
+    shipped = prompts.shipped_files()[name]
     own = prompts.own_files(file.parent).get(name)
     if own is None:
         raise UsageError("{name} is the shipped text: {file} does not exist.", name=name, file=file)

@@ -76,9 +76,9 @@ def _project(call: CallOptions) -> str:
 
 def _folder(call: CallOptions) -> Path:
     """Return the folder that is meant, with links resolved."""
-    from kogniterm.host.safe_files import resolved
+    from kogniterm.host.safe_files import resolve_path
 
-    return resolved(expand_path("", call.cwd) if call.cwd else current_folder())
+    return resolve_path(expand_path("", call.cwd) if call.cwd else current_folder())
 
 
 @contextmanager
@@ -147,11 +147,11 @@ def _forget(
     yes: bool,
 ) -> Report:
     from kogniterm.runtime.services.archive import user_files
-    from kogniterm.runtime.services.forget_service import NOTHING, chosen, describe_request
+    from kogniterm.runtime.services.forget_service import NOTHING, choose_request, describe_request
 
     project = "" if everything else None
     with _other_stores(call) as others, _open(call, project=project, others=others) as memory:
-        request, carry_out = chosen(
+        request, carry_out = choose_request(
             memory.forgetter, memory, " ".join(words),
             everything=everything, here=here, session=session,
         )  # fmt: skip
@@ -164,7 +164,7 @@ def _forget(
                 ),
                 no=NOTHING,
             )
-        return memory_actions.forgotten(carry_out())
+        return memory_actions.report_forgetting(carry_out())
 
 
 # --- transfer --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from kogniterm.cli.options import JSON, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import ModelKeyMissingError
-from kogniterm.installed import named
+from kogniterm.installed import parts_of
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.models.embedded import embedded_model
 from kogniterm.runtime.operations.action import Action, Report
@@ -63,7 +63,7 @@ def _listings(call: CallOptions) -> list[ModelListing]:
     with ThreadPoolExecutor(max(len(asked), 1)) as pool:
         calls = {name: pool.submit(lists.live, BY_NAME[name]) for name in asked}
         return [
-            calls[one.name].result() if one.name in asked else lists.known(one)
+            calls[one.name].result() if one.name in asked else lists.list_known(one)
             for one in lists.providers
         ]
 
@@ -133,5 +133,5 @@ def _weights_line(state: WeightsState) -> str:
 ACTIONS = (
     Action("list", "List the models of your providers and the local ones", _list, (JSON,),
            ("kogniterm models list",)),
-    *named("ACTIONS", "models"),
+    *parts_of("ACTIONS", "models"),
 )  # fmt: skip

@@ -41,7 +41,7 @@ class PolicyDifference(NamedTuple):
     now: str
 
 
-def judged(
+def judge_command(
     command: str, folder: str, rules: RuleSet, leases: tuple[Lease, ...], mode: ApprovalMode
 ) -> tuple[RiskReport, Verdict]:
     """Return the risk report of a command in `folder`, and the verdict on it."""
@@ -64,7 +64,7 @@ def differences(
     `applying_in` returns the rules and permissions that apply in a folder.
     """
     for command, folder, before in history:
-        now = judged(command, folder, *applying_in(folder), mode)[1].kind
+        now = judge_command(command, folder, *applying_in(folder), mode)[1].kind
         if now != before:
             yield PolicyDifference(command, folder, before, now)
 
@@ -100,7 +100,7 @@ def _check(call: CallOptions, command_text: list[str], mode: str, file: Path | N
     project, notices = _project_rules(folder)
     rules = _own_rules(file) + project
     mode = approval_mode(mode)
-    report, verdict = judged(command, folder, rules, _store().leases(folder), mode)
+    report, verdict = judge_command(command, folder, rules, _store().leases(folder), mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [

@@ -98,7 +98,7 @@ def _delete(
     if not sessions and older_than is None:
         raise UsageError("Specify the sessions to delete: their IDs, or --older-than DAYS.")
     infos = (
-        store.unused(older_than)
+        store.find_unused(older_than)
         if older_than is not None
         else [store.find(reference) for reference in sessions]
     )

@@ -185,7 +185,7 @@ class JobTable:
             return {job.running.leader: job for job in jobs}
 
     @staticmethod
-    def left(
+    def find_left(
         told: list[dict[str, Any]], jobs: Mapping[int, BackgroundCommand]
     ) -> tuple[LeftRunning, ...]:
         """Return what the supervisor `told` of processes of `jobs`, as they were."""

@@ -13,7 +13,7 @@ import os
 
 from kogniterm.execution.process.pty import MOST_FDS
 from kogniterm.execution.process.wait_diagnosis import terminal_device
-from kogniterm.host.kernel_calls import duplicate, opened
+from kogniterm.host.kernel_calls import closing_descriptor, duplicate
 from kogniterm.host.processes import (
     closes_on_execution,
     descriptor_device,
@@ -90,7 +90,7 @@ class Descriptors:
         found, moved = _look(pid, terminal_device(master), self._own)
         taken: dict[int, int | None] = {}
         refused: list[int] = []
-        with contextlib.suppress(OSError), opened(os.pidfd_open(pid)) as shell:
+        with contextlib.suppress(OSError), closing_descriptor(os.pidfd_open(pid)) as shell:
             for number, is_terminal in found.items():
                 try:
                     taken[number] = None if is_terminal else duplicate(shell, number)
@@ -110,13 +110,13 @@ class Descriptors:
             notes.append(f"Descriptors opened with exec are not carried over here: {numbers}.")
         return notes
 
-    def given(self) -> None:
+    def hand_over(self) -> None:
         """Close them here, so that what the shell closes is closed and its locks are released."""
         numbers = tuple(self.open)
         self.close()
         self._given = numbers
 
-    def lost(self) -> list[str]:
+    def take_lost(self) -> list[str]:
         """Return a note if the shell that had them did not give them back."""
         numbers, self._given = self._given, ()
         if not numbers:

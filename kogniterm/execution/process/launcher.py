@@ -440,7 +440,7 @@ def _give_descriptors(channel: socket.socket, order: Order) -> None:
     terminals = [n for n, fd in held.items() if fd is None]
     numbers = {"numbers": list(sent), "terminals": terminals}
     pty.send_message(channel, numbers, tuple(sent.values()))
-    order.descriptors.given()
+    order.descriptors.hand_over()
 
 
 def _whole(ready: Launched) -> socket.socket:

@@ -272,7 +272,7 @@ class Standby:
             os.close(report)
         self.channel = channel.detach()
 
-    def handed_on(self) -> None:
+    def close_own(self) -> None:
         """Close what is the executor's alone from now on."""
         os.close(self.channel)
         os.close(self.reports)

@@ -409,7 +409,7 @@ class RunningCommand:
             return
         if options.detach_on_wait and not self._keys.pending:
             self._ending = Ending("detached", None, waiting=waiting, left_running=True)
-        elif options.input_wait is not None and watch.waited(now) >= options.input_wait:
+        elif options.input_wait is not None and watch.waiting_time(now) >= options.input_wait:
             self._begin_end("stopped", now, waiting)
 
     def close(self) -> None:

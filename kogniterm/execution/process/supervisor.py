@@ -296,7 +296,7 @@ class Supervisor:
         self._commands[standby.leader] = _LedCommand(standby.leader, standby.master)
         fds = (standby.master, standby.reports, standby.channel)
         self._answer({"op": "ready", "leader": standby.leader}, fds)
-        standby.handed_on()
+        standby.close_own()
 
     def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):

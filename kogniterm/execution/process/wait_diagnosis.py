@@ -87,7 +87,7 @@ class Watch:
             if self._sink is not None:
                 self._sink.waiting(None)
 
-    def waited(self, now: float) -> float:
+    def waiting_time(self, now: float) -> float:
         """Return the seconds since the command was first seen waiting for input."""
         return 0.0 if self._input_since is None else now - self._input_since
 

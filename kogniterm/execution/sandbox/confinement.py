@@ -160,7 +160,9 @@ class Sandbox:
         if not planted.protected_names("guarded").isdisjoint(names) or ".git" in names:
             return True
         found = self.search()
-        return _below(path, (*self.kept_closed(), *self.concealed(), *found.kept, *found.named))
+        return _below(
+            path, (*self.kept_closed(), *self.list_concealed(), *found.kept, *found.named)
+        )
 
     def roots(self) -> list[str]:
         """Return the folders that can be written in part or as a whole, without links."""
@@ -175,7 +177,7 @@ class Sandbox:
         ]
         return _tops((*map(real, self.closed), *programs))
 
-    def concealed(self) -> list[str]:
+    def list_concealed(self) -> list[str]:
         """Return the folders and files that are hidden and exist, without links, folders first."""
         home = real(self.home)
         folders = [f"{home}/{name}" for name in planted.protected_names("secret_folders")]
@@ -206,7 +208,7 @@ class Sandbox:
                 # A mount that is read-only lets pipes with a name, and devices, be written.
                 rules["private"] = _temporary_folders(real(self.home))
             return rules
-        hidden, roots = _tops((*self.concealed(), real(shell_files))), self.roots()
+        hidden, roots = _tops((*self.list_concealed(), real(shell_files))), self.roots()
         return {
             **rules,
             "home": real(self.home),
@@ -238,7 +240,7 @@ class _Mounts:
             for part in writable_parts(root, self._closed, self._home, can_cover=True)
         )
         own = real(shell_files)
-        self._hidden = _tops((*box.concealed(), *_sessions_below(self._parts), own))
+        self._hidden = _tops((*box.list_concealed(), *_sessions_below(self._parts), own))
         self._above = [
             path
             for path in self._hidden

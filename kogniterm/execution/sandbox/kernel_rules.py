@@ -22,7 +22,13 @@ import socket
 import struct
 
 from kogniterm.execution.sandbox.reach import readable_parts, writable_parts
-from kogniterm.host.kernel_calls import LIBC, NEW_USER, check_result, keep_privileges_out, opened
+from kogniterm.host.kernel_calls import (
+    LIBC,
+    NEW_USER,
+    check_result,
+    closing_descriptor,
+    keep_privileges_out,
+)
 
 # Set here and not imported: this runs before every sandboxed command.
 TYPE_CHECKING = False
@@ -122,7 +128,7 @@ def _restrict(
     attributes: bytes, writable: Sequence[str], readable: Sequence[str], handled: int
 ) -> None:
     keep_privileges_out()
-    with opened(
+    with closing_descriptor(
         check_result(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     ) as ruleset:
         for path in readable:
@@ -138,7 +144,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return
-    with opened(found) as place:
+    with closing_descriptor(found) as place:
         mode = os.fstat(place).st_mode
         if mode & 0o170000 != 0o040000:
             rights &= _FILE_ONLY

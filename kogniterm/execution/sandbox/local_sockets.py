@@ -30,7 +30,7 @@ import struct
 import time
 
 from kogniterm.host import kernel_calls as kernel
-from kogniterm.host.kernel_calls import NEW_NETWORK, NEW_USER, opened
+from kogniterm.host.kernel_calls import NEW_NETWORK, NEW_USER, closing_descriptor
 
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTICE, _REPLY = struct.Struct("=QIIiIQQQQ24x"), struct.Struct("=QqiI")
@@ -105,7 +105,10 @@ class _ConnectCall:
         except OSError:
             process = os.pidfd_open(int(self._status()["Tgid"]))
         memory = f"/proc/{self.caller}/mem"
-        with opened(process), opened(os.open(memory, os.O_RDONLY | os.O_CLOEXEC)) as copied:
+        with (
+            closing_descriptor(process),
+            closing_descriptor(os.open(memory, os.O_RDONLY | os.O_CLOEXEC)) as copied,
+        ):
             self.check()
             # With the kind given, nothing is asked of what may be no socket.
             kind = socket.AF_UNIX, socket.SOCK_STREAM, 0
@@ -119,7 +122,9 @@ class _ConnectCall:
         if not path.startswith(b"/"):
             folder = os.readlink(b"/proc/%d/cwd" % self.caller)  # noqa: PTH115 - no pathlib here
             path = folder + b"/" + path
-        with opened(os.open(f"/proc/{self.caller}/root", os.O_PATH | os.O_CLOEXEC)) as root:
+        with closing_descriptor(
+            os.open(f"/proc/{self.caller}/root", os.O_PATH | os.O_CLOEXEC)
+        ) as root:
             self.check()
             return kernel.place_in(root, path)
 
@@ -208,7 +213,9 @@ class _Broker:
             if family == socket.AF_UNIX and target[2:3] not in (b"", b"\0"):
                 if call.length > _LONGEST_LOCAL or target[:2] != struct.pack("=H", family):
                     raise OSError(errno.EINVAL, "an address of another family, or too long")
-                file = held.enter_context(opened(call.find(target[2:].partition(b"\0")[0])))
+                file = held.enter_context(
+                    closing_descriptor(call.find(target[2:].partition(b"\0")[0]))
+                )
                 call.check()
                 self._permit(file)
                 target = target[:2] + b"/proc/self/fd/%d\0" % file

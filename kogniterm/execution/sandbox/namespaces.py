@@ -422,7 +422,9 @@ def _mount_processes(*, own: bool) -> None:
             with contextlib.suppress(OSError):
                 _write("/proc/sys/kernel/pid_max", str(MOST_PROCESSES + _SPARE_NUMBERS))
     else:
-        with kernel.opened(kernel.place("/proc")) as proc:  # programs write below /proc/self
+        with kernel.closing_descriptor(
+            kernel.place("/proc")
+        ) as proc:  # programs write below /proc/self
             kernel.set_attributes(proc, 0, cleared=READ_ONLY)
 
 
@@ -443,7 +445,7 @@ def _open(step: Step) -> int:
     attributes = 0 if option.startswith("--dev") else NO_SUID | NO_DEVICES
     attributes |= READ_ONLY if option.startswith("--ro") else 0
     try:
-        with kernel.opened(kernel.place(paths[0])) as source:
+        with kernel.closing_descriptor(kernel.place(paths[0])) as source:
             is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
             return kernel.copy_mounts(source, attributes, recursive=is_folder)
     except OSError:
@@ -469,7 +471,7 @@ def _mount_all(steps: Sequence[Step], trees: Sequence[int], *, optional: bool = 
             elif option == "--dir":
                 os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
             elif option == "--remount-ro":
-                with kernel.opened(kernel.place(target)) as on:
+                with kernel.closing_descriptor(kernel.place(target)) as on:
                     kernel.set_attributes(on, READ_ONLY)
             else:
                 _put(tree, target, make=not may_fail or step[-1].startswith(new))

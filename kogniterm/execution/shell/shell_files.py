@@ -28,7 +28,7 @@ from kogniterm.execution.process.supervisor import LOCK, remove_folder
 from kogniterm.execution.shell import capture
 from kogniterm.execution.shell.restore import Files, capture_trap
 from kogniterm.execution.shell.shell_state import decode, quote_word
-from kogniterm.host.kernel_calls import opened
+from kogniterm.host.kernel_calls import closing_descriptor
 from kogniterm.host.processes import process_state
 from kogniterm.storage.folders import try_lock
 
@@ -146,7 +146,7 @@ def _sweep(place: str) -> None:
                 lock = folder / LOCK
                 if lock.exists():
                     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-                    with opened(os.open(lock, flags)) as fd:
+                    with closing_descriptor(os.open(lock, flags)) as fd:
                         owned = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
                         if owned and not lock.parent.is_symlink() and try_lock(fd):
                             remove_folder(lock.parent)
@@ -194,7 +194,7 @@ class StoredFiles:
             ) from error
         return path
 
-    def left(self) -> bytes | None:
+    def read_left(self) -> bytes | None:
         with contextlib.suppress(OSError):
             return (self._folder / f"left-{self._number}").read_bytes()
         return None
@@ -257,7 +257,7 @@ class SealedFiles:
             view = view[os.write(fd, view) :]
         _seal(fd, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_WRITE)
 
-    def left(self) -> bytes | None:
+    def read_left(self) -> bytes | None:
         """Return the state that the shell left, as far as it was written in one piece, or None."""
         with contextlib.suppress(OSError):
             written = os.lseek(self._fds[_DUMP], 0, os.SEEK_HOLE)

@@ -162,7 +162,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
                     cached += (counted.get("input_token_details") or {}).get("cache_read") or 0
                     yield chunk
                 if self._wire.prefixes is not None and request.tools and call.fixed:
-                    self._wire.prefixes.replied(
+                    self._wire.prefixes.note_reply(
                         call.head, call.fixed, call.parts, tokens=tokens, cached=cached
                     )
                 return

@@ -101,14 +101,14 @@ class PrefixCache:
         size = len(one.groups)
         return one if size < len(groups) and one.groups == tuple(groups[:size]) else None
 
-    def lost(self, stored: Stored) -> None:
+    def note_lost(self, stored: Stored) -> None:
         """Note that Gemini does not have the content any more."""
         if self._stored is stored:
             self._stored = None
         if self.listed is not None:
             self.listed.remove(stored.name)
 
-    def replied(
+    def note_reply(
         self, head: object, fixed: bytes, groups: Sequence[bytes], *, tokens: int, cached: int
     ) -> None:
         """Store the request that was answered, where that pays, or extend what is stored.
@@ -171,7 +171,7 @@ class PrefixCache:
         path = f"{stored.name}?updateMask=ttl"
         reply = await self._ask("PATCH", path, {"ttl": f"{SECONDS}s"})
         if not reply.get("name"):
-            self.lost(stored)
+            self.note_lost(stored)
             return
         left = max(stored.expires - self.now(), 0)
         expires = self.now() + SECONDS

@@ -153,7 +153,7 @@ class WireCall:
         """Return the wire forms of its groups, once it was joined."""
         return [group.data or b"" for group in self.groups or ()]
 
-    def joined(self, stored: Stored | None) -> bytes:
+    def join(self, stored: Stored | None) -> bytes:
         """Return the body; with `stored`, only what comes after the stored content."""
         self.stored = stored
         if stored is None:
@@ -249,8 +249,8 @@ class Wire(httpx.AsyncBaseTransport):
             # It has expired or was deleted: nobody has to know, the whole request is sent.
             await response.aclose()
             if self.prefixes is not None:
-                self.prefixes.lost(call.stored)
-            response = await self._send(request, call.joined(None))
+                self.prefixes.note_lost(call.stored)
+            response = await self._send(request, call.join(None))
         if call is not None:
             call.response = response
         if response.has_redirect_location:
@@ -304,7 +304,7 @@ class Wire(httpx.AsyncBaseTransport):
             self._kept.popitem(last=False)
         call.fixed = self._head(call.head, body)
         covers = self.prefixes.covering if self.prefixes is not None else None
-        return call.joined(covers(call.head, call.parts) if covers is not None else None)
+        return call.join(covers(call.head, call.parts) if covers is not None else None)
 
     def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
         """Return the constant part with a comma behind it, from the first body that has it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kogniterm.errors import SettingsError, why
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.settings.user_files import yaml_values
 from kogniterm.storage.folders import read_file
@@ -55,7 +55,7 @@ def texts_of_folder(
 ) -> Iterator[tuple[Path, str | Phrase]]:
     """Yield at most `most` files of the user's folder, with their texts, or why they have none."""
     try:
-        found = walk_folder(resolved(folder), None, WalkLimits(10 * most))
+        found = walk_folder(resolve_path(folder), None, WalkLimits(10 * most))
         files = sorted(folder / one.path for one in found)
     except OSError:
         return

@@ -58,7 +58,10 @@ class ToolSet:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools as the model sees them, those of the graph last."""
-        return (*(tool.spec for tool in self.tools.values()), *map(prompts.described, GRAPH_TOOLS))
+        return (
+            *(tool.spec for tool in self.tools.values()),
+            *map(prompts.describe_tool, GRAPH_TOOLS),
+        )
 
     def with_session(self, built_in: Mapping[str, Tool]) -> ToolSet:
         """Return the set with tools that can run, where the session has them."""
@@ -171,7 +174,7 @@ def _unknown_in_rules(
     """
     found = []
     known = known | ({tool.name for tool in servers.tools()} if servers is not None else set())
-    unlisted = servers.unlisted() if servers is not None else ("mcp__",)
+    unlisted = servers.unlisted_prefixes() if servers is not None else ("mcp__",)
     for rule in rules.rules:
         if any(map(rule.names_tool, known)) or rule.tool.startswith(unlisted):
             continue

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.agent.messages import ONLY_A_PLAN
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, EXIT_REFUSED, ModelError, UsageError
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.allowed_tools import (
     DECLINE,
@@ -100,7 +100,7 @@ async def _offer(
     if not permissions or planning or asker.ask_now is None or name in declined:
         return
     named = not_granted(
-        named_permissions(permissions, str(resolved(Path(session.folder)))),
+        named_permissions(permissions, str(resolve_path(Path(session.folder)))),
         session.policy.session_leases,
     )
     if not named:

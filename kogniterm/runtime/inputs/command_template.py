@@ -52,7 +52,7 @@ class Template(NamedTuple):
         places = {"markdown": _MARKDOWN_PLACE, "skill": _SKILL_PLACE, "gemini": _GEMINI_PLACE}
         return places[self.format]
 
-    def filled(self, argument: str) -> tuple[TemplatePart, ...]:
+    def fill(self, argument: str) -> tuple[TemplatePart, ...]:
         """Return the parts with `argument` put in, text and command in turn, text first and last.
 
         Raises `UsageError` where a part has no end, and for a command that cannot take arguments.
@@ -140,7 +140,7 @@ class _Arguments(NamedTuple):
             return command
         if _UNSAFE.search(command):
             raise _unsafe(command)
-        return _Quoting(command, self._at).filled(self.place)
+        return _Quoting(command, self._at).fill(self.place)
 
     def _at(self, found: re.Match[str], quotes: str) -> str:
         value = self._value(found)
@@ -177,7 +177,7 @@ class _Quoting:
         """The opening of each level; nothing at the bottom."""
         self._at = 0
 
-    def filled(self, place: re.Pattern[str]) -> str:
+    def fill(self, place: re.Pattern[str]) -> str:
         """Return the command with every place filled in."""
         done: list[str] = []
         while self._at < len(self._command):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.runtime.inputs.command_template import Template
 from kogniterm.runtime.named_files import mentions
@@ -64,13 +64,13 @@ class CustomCommand:
         words = {"words": self.description}
         return Phrase("{words} (project)", words) if self.project else Phrase("{words}", words)
 
-    def given(self, argument: str, folder: str, find: FindFiles) -> UserInput:
+    def make_input(self, argument: str, folder: str, find: FindFiles) -> UserInput:
         """Return the input that the command and the user's arguments make.
 
         Raises `UsageError` when it is empty or cannot be used.
         """
         try:
-            parts = self.template.filled(argument)
+            parts = self.template.fill(argument)
         except UsageError as error:
             raise UsageError(
                 "Custom command /{name} cannot be used: {why}", name=self.name, why=error.text
@@ -120,10 +120,10 @@ class CustomCommand:
 
 def _is_own(folder: str, name: str) -> bool:
     try:
-        path = resolved(expand_path(folder, name))
+        path = resolve_path(expand_path(folder, name))
     except (OSError, ValueError):
         return False
-    return path.is_relative_to(resolved(Path(folder))) and not is_secret(str(path))
+    return path.is_relative_to(resolve_path(Path(folder))) and not is_secret(str(path))
 
 
 def parse_command(
@@ -250,7 +250,7 @@ def command_input(
     skills = [skill for skill, _description in session.extensions.skills.commands(taken)]
     names = (*(one.name for one in known), *skills)
     if custom is not None:
-        return custom.given(argument, session.folder, find), names
+        return custom.make_input(argument, session.folder, find), names
     name = line.strip().removeprefix("/").partition(" ")[0].lower()
     if name not in skills:
         return None, names
@@ -263,7 +263,7 @@ def skill_input(
     """Return the input that runs a skill for the user. Raises `UsageError`."""
     template = Template(session.extensions.skills.template(name), "skill")
     named = find(argument)  # the files that only the skill names are not attached
-    return CustomCommand(name, template).given(argument, session.folder, lambda _text: named)
+    return CustomCommand(name, template).make_input(argument, session.folder, lambda _text: named)
 
 
 def typed_command(commands: Iterable[CustomCommand], line: str) -> tuple[CustomCommand | None, str]:

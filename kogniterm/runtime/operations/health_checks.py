@@ -145,7 +145,7 @@ def _own_prompts(paths: Paths) -> Iterator[Finding]:
                 Phrase("{file} leaves out “{words}”", {"file": file.path, "words": words}),
                 Phrase("Safety rests on these words too; see docs/prompts.md."),
             )
-        if file.copied_from and file.copied_from != prompts.shipped()[name].digest:
+        if file.copied_from and file.copied_from != prompts.shipped_files()[name].digest:
             yield Finding(
                 "note",
                 Phrase(

@@ -174,7 +174,7 @@ def list_preferences(memory: Memory) -> Report:
     return Report(data, rows=rows, notes=[] if held else [Phrase("No preferences are set."), names])
 
 
-def forgotten(receipt: Receipt) -> Report:
+def report_forgetting(receipt: Receipt) -> Report:
     """Show what was deleted; the status is 1 if the words were still found somewhere."""
     from kogniterm.memory.forgetter import OWN
     from kogniterm.runtime.services.forget_service import describe_receipt

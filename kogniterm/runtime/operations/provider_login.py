@@ -170,7 +170,7 @@ def save(paths: Paths, provider: Provider, value: str) -> None:
     save_variable(paths.env_file, _variables(provider), variable_of(provider), value)
 
 
-def saved(paths: Paths) -> list[Provider]:
+def list_configured(paths: Paths) -> list[Provider]:
     """Return the providers that the settings file configures. Raises `SettingsError`."""
     if not paths.env_file.exists():
         return []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from kogniterm.errors import UnusableValueError, UsageError, why
-from kogniterm.host.safe_files import open_file, resolved, write_regular
+from kogniterm.host.safe_files import open_file, resolve_path, write_regular
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_sources import (
     FoundSkill,
@@ -206,10 +206,10 @@ def add_skill(paths: Paths, source: Path) -> str:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy one file, with the right to run it."""
-    with os.fdopen(open_file(resolved(source)), "rb") as file:
+    with os.fdopen(open_file(resolve_path(source)), "rb") as file:
         runs = os.fstat(file.fileno()).st_mode & stat.S_IXUSR
         data = file.read(LARGEST_SKILL_FILE)
-    path = resolved(target.parent) / target.name
+    path = resolve_path(target.parent) / target.name
     write_regular(path, data)
     path.chmod(0o700 if runs else 0o600)
 

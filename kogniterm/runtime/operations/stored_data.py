@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError
-from kogniterm.installed import named
+from kogniterm.installed import parts_of
 from kogniterm.settings.user_files import read_text
 from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
@@ -39,7 +39,7 @@ def export_parts(
     from kogniterm.sessions.readable_export import markdown
     from kogniterm.sessions.session_transfer import export_lines
 
-    for export in named("EXPORTS", form):
+    for export in parts_of("EXPORTS", form):
         written: Iterable[str] = export(store, reference)
         return written
     if form == "markdown":

@@ -63,7 +63,9 @@ class ForgetService:
         forgetter = self._forgetter()
         assert self.memory is not None
         memory = self.memory.context.memory
-        request, carry_out = chosen(forgetter, memory, words, everything=everything, here=here)
+        request, carry_out = choose_request(
+            forgetter, memory, words, everything=everything, here=here
+        )
         project = Phrase("everything learned in this project")
         what = Phrase("everything, of every project") if everything else words or project
         return await self._ask_and_forget(request, what, agrees, carry_out)
@@ -155,7 +157,7 @@ class ForgetService:
 NOTHING = Phrase("Nothing was forgotten.")
 
 
-def chosen(
+def choose_request(
     forgetter: Forgetter,
     memory: Memory,
     words: str,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.execution.hosts.answer_groups import group_answers, host_groups, stops
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.protocols import EventSink, HostRunner
 from kogniterm.runtime.trust.trust_store import TrustStore
@@ -83,7 +83,7 @@ def inventory_files(inventory: Inventory) -> tuple[str, ...]:
     for folder, source in zip(folders, sources, strict=True):
         inside = [folder] if source.is_dir() else []
         for place in (*inside, *(folder / name for name in _VARIABLE_FOLDERS)):
-            below = walk_folder(resolved(place), None, WalkLimits(_MOST_FILES))
+            below = walk_folder(resolve_path(place), None, WalkLimits(_MOST_FILES))
             found += [str(place / one.path) for one in below]
     return tuple(dict.fromkeys(found))
 

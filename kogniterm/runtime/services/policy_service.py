@@ -38,9 +38,9 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.safe_git import (
+    find_started,
     remote_addresses,
     repository_outside,
-    started_by,
 )
 from kogniterm.protocols import Tool
 from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
@@ -48,7 +48,7 @@ from kogniterm.runtime.services.permission_store import PermissionStore, not_fou
 from kogniterm.runtime.services.sandbox_service import SandboxService, runs_unasked
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.turn_ports import SandboxFindings, SessionModes
-from kogniterm.runtime.user_secrets import UserSecrets, received
+from kogniterm.runtime.user_secrets import UserSecrets, describe_receivers
 from kogniterm.sessions.records import Noted
 from kogniterm.settings import environment
 from kogniterm.settings.user_files import read_if_there, read_text, toml_values
@@ -303,12 +303,12 @@ class PolicyService:
             allowing=allowing,
         )  # fmt: skip
         if lease in self.session_leases:
-            self.session_leases[self.session_leases.index(lease)] = lease.taken(self.now())
+            self.session_leases[self.session_leases.index(lease)] = lease.use(self.now())
         elif lease is not None and self.permissions is not None:
             self.permissions.note_use(lease.id, self.now())
         return verdict
 
-    def undisturbed(
+    def footprint_alone(
         self,
         request: ActionRequest,
         modes: SessionModes,
@@ -364,7 +364,7 @@ class PolicyService:
             use, refusal = self.secrets.use_in(report, on_hosts=request.effect == "hosts")
         nothing_runs = self.answered_from is not None and request.effect == "command"
         now = self.secrets.answers == "now"
-        secret = received(use)
+        secret = describe_receivers(use)
         check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
         check = check and not modes.in_plan_mode
         circumstances = replace(
@@ -776,7 +776,7 @@ def _with_repository(report: RiskReport, exported: str, workspace: str, cwd: str
     folders = [*(_folder(call.folder) for call in known), *_entered(report, cwd)]
     verbs = frozenset(call.verb for call in report.git_calls)
     reading = report.label == "safe_readonly"
-    started = started_by(folders, verbs, reading=reading, workspace=workspace)
+    started = find_started(folders, verbs, reading=reading, workspace=workspace)
     files = (seen_from(os.path.realpath(workspace), file) for file in started.files)
     report = replace(report, deciding=tuple(dict.fromkeys((*report.deciding, *files))))
     is_known = len(known) == len(report.git_calls) and len(folders) < _MOST_FOLDERS

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.memory.file_purge import FilePurge, Purged, TextMention, is_regular
 from kogniterm.storage.drivers import storage_errors
@@ -61,7 +61,7 @@ class WrittenFiles:
                 # Begins with a line break, because a full disk may have cut the last line.
                 file.write(b"\n" + json.dumps(entry).encode() + b"\n")
 
-    def unchanged(self) -> tuple[Written, ...]:
+    def list_unchanged(self) -> tuple[Written, ...]:
         """Return the files that still hold exactly what was written to them, sorted by path.
 
         Unreadable lines (half written, or with a forgotten path) are skipped.
@@ -119,7 +119,7 @@ class UserFiles:
         matcher = Matcher(terms)
         if not matcher:
             return ()
-        files = [entry.path for entry in self._written.unchanged()]
+        files = [entry.path for entry in self._written.list_unchanged()]
         return tuple(_mentions(files, matcher))
 
     def purge(self, terms: Sequence[str]) -> Purged:
@@ -127,7 +127,7 @@ class UserFiles:
         matcher = Matcher(terms)
         if not matcher:
             return Purged(PLACE, 0)
-        ours = self._written.unchanged()
+        ours = self._written.list_unchanged()
         done = [(entry, FilePurge(PLACE, [entry.path]).purge(terms)) for entry in ours]
         cleaned = [(entry, one) for entry, one in done if one.removed]
         for entry, _ in cleaned:
@@ -158,7 +158,7 @@ def _files(path: Path, unseen: list[Path]) -> Iterator[Path]:
         yield from [path] if is_regular(path) else ()
         return
     found = walk_folder(
-        resolved(path), lambda name, _error: unseen.append(path / name), WalkLimits(MOST)
+        resolve_path(path), lambda name, _error: unseen.append(path / name), WalkLimits(MOST)
     )
     yield from (path / one.path for one in found if one.is_file)
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import WalkLimits, walk_folder
 from kogniterm.memory.project.manifests import project_data
 
@@ -55,7 +55,7 @@ def folders_above(workspace: Path) -> tuple[str, ...]:
     None where the workspace is a root itself, or no folder above is one that belongs to the user.
     """
     found: list[str] = []
-    name, folder = "", resolved(workspace)
+    name, folder = "", resolve_path(workspace)
     for _level in range(MOST_LEVELS):
         if not _is_mine(folder):
             return ()
@@ -95,8 +95,8 @@ def folders_below(workspace: Path) -> Iterator[str]:
 
     Folders that never hold source are skipped, and a home or what is above one is not searched.
     """
-    top = resolved(workspace)
-    if resolved(Path.home()).is_relative_to(top):
+    top = resolve_path(workspace)
+    if resolve_path(Path.home()).is_relative_to(top):
         return
     skipped = frozenset(project_data()["skipped"])
 

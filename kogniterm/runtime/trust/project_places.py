@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kogniterm.errors import SettingsError, UnusableValueError, why
-from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.host.safe_files import read_regular, resolve_path
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.trust.instruction_places import (
     MOST_IMPORTS,
@@ -206,7 +206,7 @@ def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
     A link to a folder counts where it leads into `inside`, or anywhere when that is None.
     """
     try:
-        top = resolved(place)
+        top = resolve_path(place)
     except (OSError, ValueError):
         return
     names = (one.path for one in walk_folder(top, None, WalkLimits(_MOST_SKILL_NAMES, depth=0)))
@@ -216,8 +216,8 @@ def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
 
 def _holds_a_skill(folder: Path, inside: Path | None) -> bool:
     try:
-        real = resolved(folder)
-        if inside is not None and not real.is_relative_to(resolved(inside)):
+        real = resolve_path(folder)
+        if inside is not None and not real.is_relative_to(resolve_path(inside)):
             return False
         return os.path.lexists(real / SKILL_FILE)
     except (OSError, ValueError):
@@ -230,7 +230,7 @@ def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
     Raises `UnusableValueError` for a folder that cannot be pinned by its content.
     """
     try:
-        top = resolved(folder)
+        top = resolve_path(folder)
         names = list(islice(_pinnable_names(top), MOST_SKILL_FILES + 1))
     except UnusableValueError:
         raise
@@ -276,7 +276,7 @@ def _pinnable_names(top: Path) -> Iterator[str]:
 
 
 def _behind_link(top: Path, name: str) -> os.stat_result:
-    target = resolved(top / name)
+    target = resolve_path(top / name)
     if not target.is_relative_to(top):
         raise UnusableValueError("{path} is a link that leads out of its folder", path=name)
     try:
@@ -312,7 +312,7 @@ def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> lis
     try:
         if path.is_symlink():
             return []
-        top = resolved(path)
+        top = resolve_path(path)
     except OSError:
         return []
     limits = WalkLimits(MAX_ENTRIES, depth - 1)
@@ -328,8 +328,8 @@ def _read(
     if not os.path.lexists(f"{folder}/{name}"):  # most are not there, and opening takes far longer
         return None
     try:
-        path = resolved(folder / name)
-        if not path.is_relative_to(resolved(inside or folder)):
+        path = resolve_path(folder / name)
+        if not path.is_relative_to(resolve_path(inside or folder)):
             return None
         data = read_regular(path, most + 1)
     except (OSError, ValueError):

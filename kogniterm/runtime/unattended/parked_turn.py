@@ -109,7 +109,7 @@ class Parking:
         What redaction changes goes back to the model: only its redacted text could wait.
         """
         session = self.session
-        kept = session.journal.shown(request)
+        kept = session.journal.show_request(request)
         if (kept.command, kept.arguments) != (request.command, dict(request.arguments)):
             return Decision("reject", request.command, "policy", reasons=(HOLDS_SECRET,))
         asked = session.state.requested.get(request.id)

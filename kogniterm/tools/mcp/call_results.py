@@ -11,7 +11,7 @@ from typing import Any
 from kogniterm.errors import ToolError
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
-from kogniterm.tools.net import untrusted
+from kogniterm.tools.net import mark_untrusted
 from kogniterm.types import Image, Observation
 from kogniterm.types.images import HEADER_BYTES, read_header
 
@@ -27,7 +27,7 @@ def call_end(server: str, tool: str, result: Any) -> tuple[Observation, bool]:
     if structured is not None and not _repeats(structured, texts):
         texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
     text = clean("\n\n".join(texts))[:MAX_TEXT]
-    told = untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
+    told = mark_untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
     return Observation(told, tuple(images)), bool(result.is_error)
 
 
@@ -53,7 +53,7 @@ def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation
     for one in contents:
         _embedded(one, texts, images)
     text = clean("\n\n".join(texts))[:MAX_TEXT]
-    return Observation(untrusted(f"MCP server {server}, resource {uri}", text), tuple(images))
+    return Observation(mark_untrusted(f"MCP server {server}, resource {uri}", text), tuple(images))
 
 
 def prompt_text(messages: Iterable[Any]) -> str:
@@ -109,7 +109,7 @@ def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> N
         texts.append(f"[{name}: {len(raw)} bytes, not shown]")
         return
     images.append(Image(raw, header.media_type, name, header.width, header.height))
-    texts.append(f"[{header.described(len(raw))}]")
+    texts.append(f"[{header.describe(len(raw))}]")
 
 
 def check_arguments(name: str, schema: Any, arguments: Any) -> None:

@@ -24,10 +24,10 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpUnreachableError,
     failure_of,
     first_error,
-    lost,
+    lost_call,
 )
 from kogniterm.tools.mcp.server_config import ServerConfig
-from kogniterm.tools.mcp.server_questions import answered, roots_result
+from kogniterm.tools.mcp.server_questions import answer_elicitation, roots_result
 from kogniterm.tools.mcp.server_values import (
     LEFT_OUT,
     Elicit,
@@ -37,7 +37,13 @@ from kogniterm.tools.mcp.server_values import (
     ServerResource,
     ServerTool,
 )
-from kogniterm.tools.mcp.stdio_transport import ENDED, PipeProblem, ServerPipes, over_pipes, shown
+from kogniterm.tools.mcp.stdio_transport import (
+    ENDED,
+    PipeProblem,
+    ServerPipes,
+    over_pipes,
+    show_complaint,
+)
 from kogniterm.types import Observation, Phrase
 
 if TYPE_CHECKING:
@@ -92,7 +98,11 @@ class Connection:
     def last_line(self) -> str:
         """Return what a local server wrote last to its standard error."""
         pipes = self._problem.pipes if self._problem is not None else None
-        return shown(pipes.complaints.rstrip().rpartition(b"\n")[2]) if pipes is not None else ""
+        return (
+            show_complaint(pipes.complaints.rstrip().rpartition(b"\n")[2])
+            if pipes is not None
+            else ""
+        )
 
     async def open(self) -> None:
         """Connect, unless it is connected. Raises `ToolError` that says why it cannot be."""
@@ -204,7 +214,7 @@ class Connection:
         return self._problem.text if self._problem is not None else None
 
     async def _asked(self, context: Any, params: Any) -> Any:
-        return await answered(self.config.name, params, self.elicit)
+        return await answer_elicitation(self.config.name, params, self.elicit)
 
     async def _roots(self, context: Any) -> Any:
         return roots_result(self.workspace)
@@ -318,7 +328,7 @@ class Connection:
                 result = await self._watched(asked, called=True)
         except TimeoutError:
             seconds = f"no answer within {self.config.timeout:.0f} s"
-            raise lost(self.config.name, seconds) from None
+            raise lost_call(self.config.name, seconds) from None
         return call_end(self.config.name, tool.name, result)
 
     async def _watched(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
@@ -340,7 +350,7 @@ class Connection:
             if error.code == CONNECTION_CLOSED and not isinstance(failure, McpRefusedError):
                 self._leave.set()  # the next use opens it anew
             if isinstance(failure, McpCallLostError) and (why := self._why_ended()):
-                failure = lost(name, why)
+                failure = lost_call(name, why)
             raise failure from error
         except (ValidationError, RuntimeError) as error:
             raise McpError(
@@ -374,7 +384,7 @@ class Connection:
         self._leave.set()
         why = self._why_ended() or ENDED
         if called:
-            return lost(self.config.name, why)
+            return lost_call(self.config.name, why)
         return McpUnreachableError(
             "The connection to the MCP server {server} broke: {why}.",
             server=self.config.name,

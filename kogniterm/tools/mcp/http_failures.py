@@ -17,8 +17,8 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpSessionEndedError,
     McpSignInFailedError,
     McpUnreachableError,
-    lost,
-    shown,
+    lost_call,
+    show_words,
     sign_in_needed,
 )
 from kogniterm.tools.mcp.remote_address import origin
@@ -48,7 +48,7 @@ async def check_answer(response: Response, method: str, server: str, *, signs_in
             status=status,
         )
     if method == CALL:
-        raise lost(server, f"HTTP {status} {kind}".strip())
+        raise lost_call(server, f"HTTP {status} {kind}".strip())
     raise McpError(
         "{url} did not answer as an MCP server does (HTTP status {status}); check the URL of "
         "{server}, or try again later.",
@@ -73,26 +73,30 @@ def request_failure(error: Exception, request: Request, method: str, server: str
     why = str(error) or type(error).__name__
     if not isinstance(error, httpx2.RequestError):
         return McpSignInFailedError(
-            "Signing in to the MCP server {server} failed: {why}.", server=server, why=shown(why)
+            "Signing in to the MCP server {server} failed: {why}.",
+            server=server,
+            why=show_words(why),
         )
     if error.request is not request:
         return McpSignInFailedError(
             "Signing in to the MCP server {server} failed: {host} cannot be used ({why}).",
             server=server,
             host=origin(error.request.url),
-            why=shown(why),
+            why=show_words(why),
         )
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return McpUnreachableError(
             "The MCP server {server} cannot be reached at {url}: {why}.",
             server=server,
             url=origin(request.url),
-            why=shown(_unreachable(error) or why),
+            why=show_words(_unreachable(error) or why),
         )
     if method == CALL:
-        return lost(server, why)
+        return lost_call(server, why)
     return McpError(
-        "The connection to the MCP server {server} broke: {why}.", server=server, why=shown(why)
+        "The connection to the MCP server {server} broke: {why}.",
+        server=server,
+        why=show_words(why),
     )
 
 

@@ -77,7 +77,7 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
         error = error.data  # put there by our transport: what a server sends is plain JSON
     if isinstance(error, McpError):
         if called and error.method not in ("", CALL):
-            return lost(server, str(error))
+            return lost_call(server, str(error))
         return error
     if not isinstance(error, MCPError):
         return _broken(server, type(error).__name__, called=called)
@@ -90,12 +90,12 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
         return McpRefusedError(
             "The MCP server {server} refused the request: {message}",
             server=server,
-            message=shown(error.message),
+            message=show_words(error.message),
         )
     return McpError(
         "The MCP server {server} answered with an error: {message}",
         server=server,
-        message=shown(error.message),
+        message=show_words(error.message),
     )
 
 
@@ -112,9 +112,11 @@ def first_error(error: BaseException) -> BaseException:
 
 def _broken(server: str, why: str, *, called: bool) -> McpError:
     if called:
-        return lost(server, why)
+        return lost_call(server, why)
     return McpError(
-        "The connection to the MCP server {server} broke: {why}.", server=server, why=shown(why)
+        "The connection to the MCP server {server} broke: {why}.",
+        server=server,
+        why=show_words(why),
     )
 
 
@@ -138,20 +140,20 @@ def more_needed(server: str, scopes: str = "") -> McpSignInNeededError:
         "The MCP server {server} needs more permissions for this ({scopes}). To give them, sign in "
         "again: kogniterm mcp login {server}",
         server=server,
-        scopes=shown(scopes),
+        scopes=show_words(scopes),
     )
 
 
-def lost(server: str, why: str | Phrase) -> McpCallLostError:
+def lost_call(server: str, why: str | Phrase) -> McpCallLostError:
     """Return the error of a call whose result did not arrive."""
     return McpCallLostError(
         "The call was sent to the MCP server {server}, but its result did not arrive ({why}); it "
         "may or may not have been carried out.",
         server=server,
-        why=why if isinstance(why, Phrase) else shown(why),
+        why=why if isinstance(why, Phrase) else show_words(why),
     )
 
 
-def shown(text: str) -> str:
+def show_words(text: str) -> str:
     """Return a server's words for a sentence: on one line, clipped, without secrets."""
     return one_line(redact(text)).rstrip(".")

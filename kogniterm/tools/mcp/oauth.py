@@ -48,7 +48,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpSignInFailedError,
     failure_of,
     more_needed,
-    shown,
+    show_words,
     sign_in_needed,
 )
 from kogniterm.tools.mcp.remote_address import host_of, may_open
@@ -316,7 +316,7 @@ class _Flow(OAuthClientProvider):
                 "The MCP server {server} asks to open {address}, which is not a web page over "
                 "https; it was not opened.",
                 server=owner.server,
-                address=shown(address),
+                address=show_words(address),
             )
         scopes = parse_qs(urlsplit(address).query).get("scope", ())
         request = SignInRequest(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import httpx2
 
-from kogniterm.tools.mcp.mcp_errors import McpError, shown
+from kogniterm.tools.mcp.mcp_errors import McpError, show_words
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -52,7 +52,7 @@ def checked_headers(headers: Mapping[str, str], server: str) -> dict[str, str]:
             raise McpError(
                 "The header {name} of the MCP server {server} has characters that no header can "
                 "have.",
-                name=shown(name),
+                name=show_words(name),
                 server=server,
             )
     return {name: value.strip() for name, value in headers.items()}

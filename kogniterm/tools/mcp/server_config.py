@@ -101,7 +101,7 @@ class ServerConfig:
         self._filled(environ, names)
         return tuple(dict.fromkeys(names))
 
-    def resolved(self, environ: Mapping[str, str]) -> ServerConfig:
+    def resolve(self, environ: Mapping[str, str]) -> ServerConfig:
         """Return it with every `${NAME}` filled in. Raises `UnusableValueError` without one."""
         names: list[str] = []
         made = self._filled(environ, names)

@@ -20,7 +20,7 @@ _KINDS: dict[str, FieldKind] = {
 }  # fmt: skip
 
 
-async def answered(server: str, params: Any, elicit: Elicit | None) -> Any:
+async def answer_elicitation(server: str, params: Any, elicit: Elicit | None) -> Any:
     """Return the SDK's `ElicitResult` with what the user answered; declined where nobody is."""
     from mcp_types import ElicitResult
 

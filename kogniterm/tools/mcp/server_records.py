@@ -45,7 +45,7 @@ class ServerRecord:
         """Return whether the user trusts the tool as it is defined here."""
         return self.trusted.get(tool.name) == tool.text
 
-    def untrusted(self, listing: Listing) -> tuple[ServerTool, ...]:
+    def untrusted_tools(self, listing: Listing) -> tuple[ServerTool, ...]:
         """Return the tools of a listing that are new, or changed since they were trusted."""
         return tuple(tool for tool in listing.tools if not self.trusts(tool))
 

@@ -27,7 +27,7 @@ from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.mcp.call_results import check_arguments
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import ServerResource, ServerTool
-from kogniterm.tools.net import untrusted
+from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.plugins import MAX_LINE, Plugin
 from kogniterm.types import CALL_TOOL, FIND_TOOLS, EffectClass, Observation, ToolSpec
 
@@ -159,7 +159,7 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
     async def run(arguments: FindArguments) -> str:
         await servers.look_again()
         known = servers.tools()
-        found = ranked(arguments.query, known)[:MOST_FOUND]
+        found = rank_tools(arguments.query, known)[:MOST_FOUND]
         parts = [prompts.text("servers.found")] if found else []
         parts += map(_described, found)
         if len(known) > len(found):
@@ -171,7 +171,7 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
     return SchemaTool(FIND_TOOLS, FindArguments, run)
 
 
-def ranked(query: str, tools: Sequence[McpTool]) -> list[McpTool]:
+def rank_tools(query: str, tools: Sequence[McpTool]) -> list[McpTool]:
     """Return the tools that hold words of `query`, those with more and rarer ones first."""
     wanted = set(stems_of(query))
     words = [set(stems_of(_words(tool))) for tool in tools]
@@ -198,7 +198,7 @@ def _described(tool: McpTool) -> str:
     if len(tool.resources) > MOST_RESOURCES:
         listed.append(f"[{len(tool.resources) - MOST_RESOURCES} more]")
     source = f"MCP server {tool.config.name}, resources"
-    return f"{told}\n{untrusted(source, chr(10).join(listed))}" if listed else told
+    return f"{told}\n{mark_untrusted(source, chr(10).join(listed))}" if listed else told
 
 
 def call_tool() -> SchemaTool[CallArguments]:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
 
-from kogniterm.tools.mcp.mcp_errors import McpSignInFailedError, shown
+from kogniterm.tools.mcp.mcp_errors import McpSignInFailedError, show_words
 
 RETURN_PATH = "/callback"
 _MAX_REQUEST = 16 * 1024
@@ -122,7 +122,7 @@ class BrowserReturn:
                 McpSignInFailedError(
                     "Signing in to the MCP server {server} failed: {why}.",
                     server=self._name,
-                    why=shown(found.get("error_description") or found["error"]),
+                    why=show_words(found.get("error_description") or found["error"]),
                 )
             )
             return False

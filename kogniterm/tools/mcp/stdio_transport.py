@@ -54,7 +54,7 @@ class PipeProblem:
 
     def after(self, reason: Phrase) -> Phrase:
         """Return `reason` with the last lines that the server wrote to its standard error."""
-        told = shown(self.pipes.complaints) if self.pipes is not None else ""
+        told = show_complaint(self.pipes.complaints) if self.pipes is not None else ""
         values = {"reason": reason, "lines": told}
         return Phrase("{reason}; its last lines: {lines}", values) if told else reason
 
@@ -121,7 +121,9 @@ async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[
         except ValueError:
             noise += 1
             if noise > MAX_NOISE or (line[:1] == b"{" and b'"jsonrpc"' in line):
-                wrote = Phrase("it wrote what is no MCP message: {line}", {"line": shown(line)})
+                wrote = Phrase(
+                    "it wrote what is no MCP message: {line}", {"line": show_complaint(line)}
+                )
                 problem.text = wrote
                 return
 
@@ -144,7 +146,7 @@ async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[byt
     problem.text = problem.after(ENDED)
 
 
-def shown(data: bytes) -> str:
+def show_complaint(data: bytes) -> str:
     """Return the end of what a server wrote, as one harmless line."""
     text = clean(data.decode("utf-8", "replace")).strip()
     return one_line(redact(text)[-_COMPLAINT:], _COMPLAINT)

@@ -30,7 +30,7 @@ def budget(repl: Repl, argument: str) -> None:
         held.set_limit(*_changed(name, value, OF_SESSION), of_session=True)
     elif name:
         held.set_limit(*_changed(name, value, tuple(UNITS)))
-    turn, session = held.spent(), _session_spent(repl)
+    turn, session = held.usage_so_far(), _session_spent(repl)
     rows = [(_("name"), _("this turn"), _("limit"), _("session"), _("limit"))]
     for one in UNITS:
         most, in_all = _limit(held, one), _limit(held, one, of_session=True)

@@ -114,7 +114,9 @@ DETAILS: Mapping[str, Detail] = {
 }  # fmt: skip
 
 
-def grouped(commands: Sequence[Command]) -> Iterator[tuple[Phrase, list[Command], Detail | None]]:
+def group_commands(
+    commands: Sequence[Command],
+) -> Iterator[tuple[Phrase, list[Command], Detail | None]]:
     """Yield each group with its commands and an example; others, as custom ones, come last."""
     by_name = {command.name: command for command in commands}
     for group in GROUPS:

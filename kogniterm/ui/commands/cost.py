@@ -44,7 +44,7 @@ class Row(NamedTuple):
         if len(known) < len(prices):
             return None, None
         cost = sum(price.cost(usage) for price, usage in known)
-        return cost, sum(price.saved(usage) for price, usage in known)
+        return cost, sum(price.saving(usage) for price, usage in known)
 
     def cells(self, *, calls: bool) -> Iterator[str]:
         """Yield its numbers, with the number of calls first if wanted."""

@@ -34,7 +34,7 @@ async def mcp(repl: Repl, argument: str) -> None:
     action = one_of(word, MCP_ACTIONS)
     if not name:
         raise UsageError("Specify a server: /mcp {action} NAME", action=action)
-    from kogniterm.runtime.operations.mcp.mcp_actions import show_server, started
+    from kogniterm.runtime.operations.mcp.mcp_actions import await_listing, show_server
 
     server = servers.find(name)
     if action == "show":
@@ -44,7 +44,7 @@ async def mcp(repl: Repl, argument: str) -> None:
     elif action == "retry":
         if not server.usable:
             raise UsageError("Trust the server first: /mcp trust {name}", name=server.config.name)
-        listing = await started(servers.restart(server))
+        listing = await await_listing(servers.restart(server))
         values = {"name": server.config.name, "count": len(listing.tools)}
         repl.display.say(Phrase("MCP server {name} runs; it has {count} tools.", values))
     else:

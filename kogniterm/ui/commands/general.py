@@ -45,7 +45,7 @@ def show_help(repl: Repl, argument: str) -> None:
         if topic is not None:
             _show_topic(repl, topic)
         return
-    for title, commands, detail in command_details.grouped(repl.registry.commands):
+    for title, commands, detail in command_details.group_commands(repl.registry.commands):
         rows = [
             (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
             for command in commands

@@ -10,8 +10,8 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.memory_actions import (
     ACTIONS,
     MemoryAccess,
-    forgotten,
     list_preferences,
+    report_forgetting,
     require_writable,
 )
 from kogniterm.types import Phrase
@@ -74,7 +74,7 @@ async def forget(repl: Repl, argument: str) -> None:
     if receipt is None:
         repl.display.say(Phrase("Nothing was forgotten."))
         return
-    write_report(repl, forgotten(receipt))
+    write_report(repl, report_forgetting(receipt))
     own = Phrase("the input history of this prompt, until you quit")
     repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 

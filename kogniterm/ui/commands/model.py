@@ -46,7 +46,7 @@ def model_choices(repl: Repl) -> Iterable[str]:
     """Return the names of models of the configured providers, and the efforts of the one in use."""
     lists = repl.wiring.model_lists()
     names = [] if lists is None else [
-        one.name for provider in lists.providers for one in lists.known(provider).models
+        one.name for provider in lists.providers for one in lists.list_known(provider).models
     ]  # fmt: skip
     return [*names, *repl.session.model.efforts]
 
@@ -96,7 +96,7 @@ class _Shelf:
         providers = lists.providers if lists is not None else ()
         self._here: dict[str, ModelListing] = {}
         if lists is not None:
-            self._here = {one.name: lists.known(one) for one in providers}
+            self._here = {one.name: lists.list_known(one) for one in providers}
         self._waiting = [one.name for one in lists.asked] if lists is not None else []
 
     def question(self) -> ModelPickList:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError, why
-from kogniterm.host.safe_files import read_regular, resolved, write_regular
+from kogniterm.host.safe_files import read_regular, resolve_path, write_regular
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.file_text import unified_diff as diff_of
 from kogniterm.text.visible import render_line
@@ -68,7 +68,7 @@ async def undo(repl: Repl, argument: str) -> None:
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
 
 
-def unified(difference: FileDifference) -> str:
+def show_difference(difference: FileDifference) -> str:
     """Return a difference as a unified diff, or as one line where there is no text to compare."""
     if difference.lines is not None:
         return diff_of(difference.path, difference.before, difference.after)
@@ -80,7 +80,7 @@ def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
     """Write the differences as diffs."""
     for difference in differences:
         near = replace(difference, path=seen_from(repl.session.folder, difference.path))
-        _write_diff(repl, unified(near))
+        _write_diff(repl, show_difference(near))
 
 
 def _write_diff(repl: Repl, changes: str) -> None:
@@ -95,7 +95,7 @@ async def init(repl: Repl, argument: str) -> None:
     from kogniterm.runtime.operations.project_files import init_request, scan_project
 
     session = repl.session
-    folder = resolved(Path(session.folder))
+    folder = resolve_path(Path(session.folder))
     repl.display.say(Phrase("Scanning {folder} …", {"folder": folder}))
     profile = await asyncio.to_thread(scan_project, session)
     if session.model.one_command:

@@ -130,10 +130,10 @@ class TerminalFront:
 
     def echo(self, text: str) -> None:
         """Write the sent line, with the prompt's sign; of a long paste the two ends."""
-        from kogniterm.ui.screen.paint import sent
+        from kogniterm.ui.screen.paint import paint_input
 
         painter = self._display.painter
-        shown = painter.paint(sent(text, painter), self.surface.size()[1])
+        shown = painter.paint(paint_input(text, painter), self.surface.size()[1])
         self.surface.commit(shown if self.surface.after_blank else f"\n{shown}")
 
     def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:

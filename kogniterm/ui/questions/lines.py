@@ -109,7 +109,7 @@ class LineQuestions:
             question = await self._edited(question, step) if isinstance(step, Editing) else step
             if question.note:
                 self._say(question.note)
-                question = question.noted("")
+                question = question.with_note("")
             if self._text(question) != shown:
                 shown = await self._show(question, again=True)
 
@@ -161,7 +161,7 @@ class LineQuestions:
             question = step
             if question.note:
                 self._say(question.note)
-                question = question.noted("")
+                question = question.with_note("")
             await self._show(question, again=True)
         value = step.value if isinstance(step, Answered) else question.ended()
         self._say(_("No answer.") if value is None else "")
@@ -190,13 +190,13 @@ class LineQuestions:
         try:
             text = await self._edit_text(step.text)
         except KognitermError as error:
-            return question.noted(translate(error.text))
+            return question.with_note(translate(error.text))
         if text is None:
-            return question.noted(_("Nothing changed."))
+            return question.with_note(_("Nothing changed."))
         after = question.edited(text)
         assert isinstance(after, Question)
         for mistake in after.mistakes:
             self._say(f"- {mistake}")
         if not after.mistakes:
             return after
-        return after.noted(_("The plan is not valid; enter e to edit your text again."))
+        return after.with_note(_("The plan is not valid; enter e to edit your text again."))

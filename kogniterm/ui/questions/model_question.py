@@ -140,7 +140,7 @@ class ModelQuestion(Question[str | None]):
         if reply is None and self._selected is not None:
             reply = self.answers[self._selected]
         if reply is None:
-            return self.noted(_("Choose or type an answer first, or press Esc to send none."))
+            return self.with_note(_("Choose or type an answer first, or press Esc to send none."))
         return Answered(reply)
 
     def back(self) -> Step[str | None] | None:

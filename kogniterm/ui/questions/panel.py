@@ -260,7 +260,7 @@ class QuestionPanel:
         if top is None:
             return False
         step = top.question.back()
-        self._take(top, step if step is not None else top.question.noted(""))
+        self._take(top, step if step is not None else top.question.with_note(""))
         return step is not None
 
     def _take(self, top: _Open, step: Step[Any]) -> None:
@@ -289,7 +289,7 @@ class QuestionPanel:
                 self._take(top, top.question.edited(saved))
                 top.offset = 0  # where it says what is wrong with it
         except KognitermError as error:
-            top.question = top.question.noted(translate(error.text))
+            top.question = top.question.with_note(translate(error.text))
         finally:
             top.editing = None
             self._place.refresh()

@@ -188,7 +188,7 @@ class PickList(Question[Value], Generic[RowKind, Value]):
         after = replace(self, filter=said, picked=0, note="")
         if len(after.found) == 1:
             return after.take(after.found[0])
-        return after if after.found else self.noted(translate(self.nothing))
+        return after if after.found else self.with_note(translate(self.nothing))
 
 
 def in_one(text: Text, painter: Painter, columns: int) -> str:

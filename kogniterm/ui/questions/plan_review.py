@@ -157,7 +157,7 @@ class PlanQuestion(Question[PlanReview]):
             return self
         now, action = replace(self, note=""), actions("plan").get(key, "")
         if self.page == "checks" and (action != "plan_checks" or not seen):
-            return now.noted(_("Read all checks first: press [space].")) if not seen else now
+            return now.with_note(_("Read all checks first: press [space].")) if not seen else now
         return now._act(action)
 
     def _act(self, action: str) -> Step[PlanReview]:

@@ -99,7 +99,7 @@ class Question(ABC, Generic[Value]):
     reading: ClassVar[Collection[str]] = ()
     """Keys that move in a question longer than the screen."""
 
-    def noted(self, note: str) -> Self:
+    def with_note(self, note: str) -> Self:
         """Return the question with a note for the user."""
         return replace(self, note=note)
 

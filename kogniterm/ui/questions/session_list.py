@@ -119,7 +119,9 @@ class SessionPickList(PickList[SessionRow, str]):
     def take(self, row: SessionRow) -> Step[str]:
         """Answer with a session that no other process has open."""
         if row.held:
-            return self.noted(_("This session is open in another process. Close it there first."))
+            return self.with_note(
+                _("This session is open in another process. Close it there first.")
+            )
         return Answered(row.id)
 
     def ended(self) -> str:

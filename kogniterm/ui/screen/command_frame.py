@@ -180,7 +180,7 @@ class CommandFrame:
         foot.truncate(width, overflow="ellipsis")
         return self._indented([*lines, *painter.lines(foot, width)])
 
-    def handed_over(self, painter: Painter, width: int, rows: int) -> str:
+    def hand_over(self, painter: Painter, width: int, rows: int) -> str:
         """Return the frame for good as the user gets the keyboard.
 
         From here on the command writes to the screen itself, beginning with its last line.

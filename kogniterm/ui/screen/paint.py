@@ -157,7 +157,7 @@ CHARACTERS = 2_000
 """Most characters of one line."""
 
 
-def sent(text: str, painter: Painter) -> Text:
+def paint_input(text: str, painter: Painter) -> Text:
     """Return `text` behind the prompt's sign, at most about `LINES` lines of it."""
     lines = text.replace("\r\n", "\n").split("\n")
     hidden = len(lines) - LINES

@@ -127,7 +127,7 @@ class ScreenSink(ev.EventVisitor):
         """Write what the command wrote so far for good: the user gets its keyboard."""
         if self.frame is not None:
             rows, columns = self.surface.size()
-            self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
+            self.surface.commit(self.frame.hand_over(self.painter, columns, rows - 6))
 
     def use_thoughts(self, name: ThoughtsName) -> None:
         """Show thoughts in this way from now on; "shown" unfolds the last ones."""

@@ -13,7 +13,7 @@ import pytest
 from kogniterm.addons.acp.message_stream import MessageStream
 from kogniterm.addons.acp.outbox import TextStream
 from kogniterm.addons.acp.prompt_blocks import local_path
-from kogniterm.addons.acp.update_parts import diffs, fenced
+from kogniterm.addons.acp.update_parts import diffs, fence_text
 from kogniterm.text.file_text import NO_NEWLINE, unified_diff
 from kogniterm.text.redact import redact
 from kogniterm.types import ActionRequest
@@ -135,7 +135,7 @@ def test_a_streamed_text_is_redacted_wherever_it_is_cut() -> None:
 
 
 def test_nothing_of_a_tool_is_markdown() -> None:
-    shown = fenced("``` ![x](http://127.0.0.1/leak) ````").content.text  # type: ignore[union-attr]
+    shown = fence_text("``` ![x](http://127.0.0.1/leak) ````").content.text  # type: ignore[union-attr]
     assert shown.startswith("`````\n")
     assert shown.endswith("\n`````")
 

@@ -124,7 +124,7 @@ def test_many_workers_at_once_take_each_task_once(open_queue: OpenQueue) -> None
 
 
 def lost(queue: WorkerQueue, name: str = "", *running: str) -> list[str]:
-    return [one.id for one in queue.lost(name, running)]
+    return [one.id for one in queue.find_lost(name, running)]
 
 
 def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueue) -> None:
@@ -174,7 +174,7 @@ def test_cancel_retry_and_an_answer(open_queue: OpenQueue) -> None:
     assert queue.cancel("c") == "cancelled"
     task = claim(queue, worker())
     assert task is not None
-    assert (queue.cancel("a"), queue.cancelled(["a", "b"])) == ("running", ["a"])
+    assert (queue.cancel("a"), queue.find_cancelled(["a", "b"])) == ("running", ["a"])
     # It was cancelled while its worker was lost: it is not started again.
     queue.finish(task, TaskEnd("queued", lost=True))
     assert queue.find("a").state == "cancelled"

@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.addons.import_agents.foreign.foreign_agents import AGENTS, find_agent, place_of
 from kogniterm.addons.import_agents.foreign.found import Found, Place
-from kogniterm.addons.import_agents.foreign.server_secrets import referenced
+from kogniterm.addons.import_agents.foreign.server_secrets import extract_secrets
 from kogniterm.errors import UsageError
 from tests.support.other_agents import HOMES, PLAIN, SECRETS
 
@@ -385,7 +385,7 @@ def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
     assert entries["c"]["timeout"] == 2
     assert entries["c"]["oauth"] == {"clientId": "me", "scopes": ["x", "y"]}
     assert entries["d-d"]["timeout"] == 2
-    made, secrets = referenced(read("gemini", tmp_path).servers, {})
+    made, secrets = extract_secrets(read("gemini", tmp_path).servers, {})
     assert made["d-d"]["oauth"]["clientSecret"] == "${D_D_CLIENT_SECRET}"
     assert [one.value for one in secrets] == [PLAIN]
 

@@ -90,9 +90,9 @@ async def test_the_price_of_storing_is_part_of_the_cost(talk: Talk) -> None:
     paid = 100 * 0.30 + 2_500 * 0.30 + 2_500 * 0.075 + 10 * 2.50 + storage
     assert price.cost(usage) == pytest.approx(paid / 1e6)
     saved = 2_500 * (0.30 - 0.075) - 2_500 * 0.30 - storage
-    assert price.saved(usage) == pytest.approx(saved / 1e6)
+    assert price.saving(usage) == pytest.approx(saved / 1e6)
     later = await talk.turn(2_700, cached=2_500)
-    assert price.saved(later) == pytest.approx(2_500 * 0.225 / 1e6)
+    assert price.saving(later) == pytest.approx(2_500 * 0.225 / 1e6)
 
 
 async def test_where_geminis_own_cache_serves_nothing_is_stored(

@@ -397,9 +397,9 @@ async def test_tokens_that_anthropic_stores_are_counted(
     assert price is not None
     fresh, read, write = 3.0, 0.30, 3.75
     assert price.cost(second) == pytest.approx((4 * fresh + 2_000 * read + 30 * write + 45) / 1e6)
-    assert price.saved(first) == pytest.approx(-2_000 * (write - fresh) / 1e6)
+    assert price.saving(first) == pytest.approx(-2_000 * (write - fresh) / 1e6)
     saved = 2_000 * (fresh - read) - 30 * (write - fresh)
-    assert price.saved(second) == pytest.approx(saved / 1e6)
+    assert price.saving(second) == pytest.approx(saved / 1e6)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])

@@ -14,7 +14,7 @@ HOSTILE = """a b $(touch x) `touch x` "q" 'r' ;touch x|& > x \\ !`touch x` @{x} 
 
 
 def parts(body: str, argument: str = "", kind: Format = "markdown") -> list[str]:
-    return [part.text for part in Template(body, kind).filled(argument)]
+    return [part.text for part in Template(body, kind).fill(argument)]
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_a_quoted_place_gets_everything_as_one_word() -> None:
 )
 def test_what_cannot_be_put_safely_is_refused(body: str) -> None:
     with pytest.raises(UsageError):
-        Template(body, "gemini").filled("a")
+        Template(body, "gemini").fill("a")

@@ -90,14 +90,14 @@ def test_variables_are_filled_in_only_when_asked() -> None:
     assert server.env["T"] == "${TOKEN}"
     assert server.missing({"HOME": "/h"}) == ("TOKEN",)
     with pytest.raises(UnusableValueError, match="TOKEN not set"):
-        server.resolved({"HOME": "/h"})
-    made = server.resolved({"HOME": "/h", "TOKEN": "t"})
+        server.resolve({"HOME": "/h"})
+    made = server.resolve({"HOME": "/h", "TOKEN": "t"})
     assert (made.args, made.env) == (("/h/d",), {"T": "t", "L": "info"})
 
 
 def test_values_are_not_filled_in_twice_and_not_printed() -> None:
     server = parse_server("a", {"command": "x", "env": {"T": "${A}"}})
-    assert server.resolved({"A": "${B}", "B": "b"}).env["T"] == "${B}"
+    assert server.resolve({"A": "${B}", "B": "b"}).env["T"] == "${B}"
     assert "secret" not in repr(parse_server("a", {"command": "x", "env": {"T": "secret"}}))
 
 

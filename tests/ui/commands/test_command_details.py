@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.runtime.inputs.called_input import split_line
-from kogniterm.ui.commands.command_details import DETAILS, GROUPS, OTHERS, grouped
+from kogniterm.ui.commands.command_details import DETAILS, GROUPS, OTHERS, group_commands
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.slash_commands import Command
 
@@ -23,7 +23,7 @@ def test_every_example_uses_its_command_and_each_group_shows_one_of_its_own() ->
 
 def test_custom_commands_come_last_without_an_example() -> None:
     custom = Command("review", COMMANDS[0].help, COMMANDS[0].run)
-    *built_in, last = grouped((*COMMANDS, custom))
+    *built_in, last = group_commands((*COMMANDS, custom))
     assert last == (OTHERS, [custom], None)
     assert [len(commands) for _title, commands, _detail in built_in] == [
         len(group.names) for group in GROUPS

@@ -246,7 +246,7 @@ def test_front_matter_describes_and_is_not_sent() -> None:
     )
     assert isinstance(command, CustomCommand)
     assert (command.description, command.arguments) == ("Review a branch", "BRANCH")
-    given = command.given("main", "/", lambda text: ())
+    given = command.make_input("main", "/", lambda text: ())
     assert (given.text, given.line) == ("Look: main", "/review main")
     for path, text, why in (
         ("No Name", "x", "its name cannot be typed as a command"),

@@ -178,7 +178,7 @@ def test_colours_of_the_output_survive_and_end_with_the_line() -> None:
 
 def test_a_command_that_gets_the_keyboard_keeps_what_it_wrote_and_only_ends_later() -> None:
     made = frame("git add -p", b"--- a/f\n+++ b/f\n+b\nStage this hunk? ")
-    assert made.handed_over(PLAIN, 60, 20) == "╭ $ git add -p\n│ --- a/f\n│ +++ b/f\n│ +b\n"
+    assert made.hand_over(PLAIN, 60, 20) == "╭ $ git add -p\n│ --- a/f\n│ +++ b/f\n│ +b\n"
     assert made.ended(result(), PLAIN, 16, 60, 1) == "╰ ✓ exit 0 · 1.2 s\n\n"
 
 
@@ -187,7 +187,7 @@ def test_a_question_is_whole_above_the_keyboard() -> None:
     assert (
         "".join(
             row.removeprefix("│ ").removeprefix("↪ ")
-            for row in made.handed_over(PLAIN, 40, 20).splitlines()[1:]
+            for row in made.hand_over(PLAIN, 40, 20).splitlines()[1:]
         )
         == "The fingerprint is SHA256:" + "k" * 43
     )
@@ -195,4 +195,4 @@ def test_a_question_is_whole_above_the_keyboard() -> None:
 
 def test_only_what_fits_the_screen_is_kept_above_the_keyboard() -> None:
     made = frame("seq", b"".join(b"%d\n" % number for number in range(50)))
-    assert made.handed_over(PLAIN, 60, 2) == "╭ $ seq\n│ 48\n│ 49\n"
+    assert made.hand_over(PLAIN, 60, 2) == "╭ $ seq\n│ 48\n│ 49\n"

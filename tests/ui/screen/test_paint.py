@@ -7,7 +7,7 @@ import pytest
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.ui.questions.panel import Line, key_row
-from kogniterm.ui.screen.paint import CHARACTERS, LINES, sent
+from kogniterm.ui.screen.paint import CHARACTERS, LINES, paint_input
 from tests.ui.face import PLAIN
 
 READY = Line(armed=True, ready=True)
@@ -33,12 +33,12 @@ def test_no_line_parts_a_key_from_its_words() -> None:
 @pytest.mark.parametrize("count", [1, 2, LINES, LINES + 1])
 def test_what_was_sent_stays_whole(count: int) -> None:
     lines = [f"line {number}" for number in range(count)]
-    assert sent("\n".join(lines), PLAIN).plain == "› " + "\n  ".join(lines)
+    assert paint_input("\n".join(lines), PLAIN).plain == "› " + "\n  ".join(lines)
 
 
 def test_of_a_long_paste_the_two_ends_stay() -> None:
     text = "\r\n".join([*(f"line {number}" for number in range(100)), "y" * 1_000_000])
-    shown = sent(text, PLAIN).plain.split("\n")
+    shown = paint_input(text, PLAIN).plain.split("\n")
     assert len(shown) == LINES + 1
     assert shown[0] == "› line 0"
     assert shown[LINES // 2] == f"  … {101 - LINES} more lines"

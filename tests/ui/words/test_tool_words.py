@@ -9,7 +9,7 @@ import pytest
 
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
-from kogniterm.tools.net import untrusted
+from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.tool_lines import tool_line
@@ -153,7 +153,7 @@ def test_an_edit_is_told_in_the_language_of_the_screen(
 
 
 def test_the_marks_of_foreign_text_are_for_the_model_alone() -> None:
-    marked = untrusted("MCP server demo, tool add", "no such number\nat all")
+    marked = mark_untrusted("MCP server demo, tool add", "no such number\nat all")
     assert shown_result(marked, 40) == "no such number at all"
     line = tool_line(PLAIN, "mcp__demo__add", "{}", marked, failed=True).plain
     assert "no such number" in line

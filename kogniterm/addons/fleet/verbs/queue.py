@@ -346,7 +346,7 @@ def _cancel(call: CallOptions, tasks: list[str], batch: str | None, state: str |
         alone = [
             one.id
             for one in states.values()
-            if one.worker not in watched and queue.cancelled([one.id])
+            if one.worker not in watched and queue.find_cancelled([one.id])
         ]
     if alone:  # a process may go on without its worker
         with open_sessions(call) as store:

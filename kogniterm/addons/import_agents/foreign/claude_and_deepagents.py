@@ -24,7 +24,7 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     markdown,
     seconds,
     sequence,
-    shown,
+    show_name,
     strings,
 )
 from kogniterm.runtime.extensions.front_matter import read_document
@@ -36,7 +36,7 @@ _DECISIONS: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow
 def claude(place: Place) -> Found:
     """Return what Claude Code has set up."""
     parts = Findings(place)
-    folder = place.moved("CLAUDE_CONFIG_DIR", ".claude")
+    folder = place.folder_at("CLAUDE_CONFIG_DIR", ".claude")
     beside = folder if place.environ.get("CLAUDE_CONFIG_DIR", "") else place.home
     if place.project is not None:
         # What is the user's alone in this folder stands in their own file.
@@ -46,7 +46,7 @@ def claude(place: Place) -> Found:
         parts.files.problems += state.files.problems
         for name in dict.fromkeys((str(place.project), os.path.realpath(place.project))):
             _servers(parts, mapping(projects.get(name)).get("mcpServers"))
-        return parts.found()
+        return parts.build()
     settings = parts.files.settings(folder / "settings.json")
     saved = parts.files.settings(beside / ".claude.json")
     projects = mapping(saved.get("projects"))
@@ -58,7 +58,7 @@ def claude(place: Place) -> Found:
                 Phrase(
                     "MCP servers of the folder {folder}: {names}. Run kogniterm import claude "
                     "--project there.",
-                    {"folder": shown(name), "names": shown(", ".join(names))},
+                    {"folder": show_name(name), "names": show_name(", ".join(names))},
                 )
             )
     if settings.get("disableAllHooks") is True:
@@ -70,7 +70,7 @@ def claude(place: Place) -> Found:
         for words in strings(permissions.get(decision)):
             parts.rule(decision, words)
     if plugins := mapping(settings.get("enabledPlugins")):
-        parts.leave_out(Phrase("Plugins: {names}.", {"names": shown(", ".join(plugins))}))
+        parts.leave_out(Phrase("Plugins: {names}.", {"names": show_name(", ".join(plugins))}))
     parts.skills(folder / "skills")
     for name, text in parts.files.texts(folder / "commands", ".md"):
         parts.command(name, text)
@@ -80,7 +80,7 @@ def claude(place: Place) -> Found:
     for name, text in parts.files.texts(folder / "rules", ".md"):
         file = folder / "rules" / f"{name}.md"
         if read_document(text).fields.get("paths"):
-            told = {"file": parts.files.shown(file)}
+            told = {"file": parts.files.show_path(file)}
             parts.leave_out(Phrase("{file}: it is for some files only.", told))
         else:
             parts.instructions(file, text)
@@ -88,7 +88,7 @@ def claude(place: Place) -> Found:
     parts.key_variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     parts.key_file(folder / ".credentials.json")
     parts.model = _word(settings.get("model"))
-    return parts.found()
+    return parts.build()
 
 
 def _word(value: object) -> str:
@@ -107,7 +107,7 @@ def deepagents(place: Place) -> Found:
     if place.project is not None:
         folder = place.project / ".deepagents"
     else:
-        folder = place.moved("DEEPAGENTS_HOME", ".deepagents")
+        folder = place.folder_at("DEEPAGENTS_HOME", ".deepagents")
     for name, entry in parts.servers(parts.files.settings(folder / ".mcp.json").get("mcpServers")):
         kind = entry.get("type") or entry.get("transport")
         parts.server(name, {**entry, "type": kind} if kind else entry)
@@ -117,7 +117,7 @@ def deepagents(place: Place) -> Found:
     parts.hooks(hooks)
     if place.project is not None:
         _agent(parts, folder)
-        return parts.found()
+        return parts.build()
     for name in parts.files.folders(folder):
         parts.instructions(folder / name / "AGENTS.md")
         _agent(parts, folder / name)
@@ -126,7 +126,7 @@ def deepagents(place: Place) -> Found:
     parts.key_file(folder / ".state" / "auth.json")
     settings = mapping(parts.files.settings(folder / "config.toml").get("models"))
     parts.model = _word(settings.get("default"))
-    return parts.found()
+    return parts.build()
 
 
 def _agent(parts: Findings, folder: Path) -> None:

@@ -22,7 +22,7 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     scalar,
     seconds,
     sequence,
-    shown,
+    show_name,
     strings,
 )
 from kogniterm.errors import SettingsError
@@ -40,7 +40,7 @@ def codex(place: Place) -> Found:
     if place.project is not None:
         folder = place.project / ".codex"
     else:
-        folder = place.moved("CODEX_HOME", ".codex")
+        folder = place.folder_at("CODEX_HOME", ".codex")
     settings = parts.files.settings(folder / "config.toml")
     for name, entry in parts.servers(settings.get("mcp_servers")):
         _server(parts, name, entry)
@@ -51,21 +51,21 @@ def codex(place: Place) -> Found:
     for name, text in parts.files.texts(folder / "agents", ".toml"):
         _agent(parts, name, text)
     if place.project is not None:
-        return parts.found()
+        return parts.build()
     parts.skills(place.home / ".agents" / "skills")
     for name, text in parts.files.texts(folder / "prompts", ".md", 1):
         if names := dict.fromkeys(_NAMED.findall(text)):
             parts.leave_out(
                 Phrase(
                     "Command {name}: named arguments ({names}) are not filled in.",
-                    {"name": shown(name), "names": shown(", ".join(names))},
+                    {"name": show_name(name), "names": show_name(", ".join(names))},
                 )
             )
         parts.command(name, text)
     if not parts.instructions(folder / "AGENTS.override.md"):
         parts.instructions(folder / "AGENTS.md")
     if any(parts.files.texts(folder / "rules", ".rules", 1)):
-        parts.permissions_in(parts.files.shown(folder / "rules"))
+        parts.permissions_in(parts.files.show_path(folder / "rules"))
     parts.key_variables("OPENAI_API_KEY", "CODEX_API_KEY")
     for provider in mapping(settings.get("model_providers")).values():
         key = mapping(provider).get("env_key")
@@ -73,7 +73,7 @@ def codex(place: Place) -> Found:
     parts.key_file(folder / "auth.json")
     model = settings.get("model")
     parts.model = model if isinstance(model, str) else ""
-    return parts.found()
+    return parts.build()
 
 
 def _server(parts: Findings, name: str, entry: Mapping[str, Any]) -> None:
@@ -112,11 +112,15 @@ def _agent(parts: Findings, name: str, text: str) -> None:
     try:
         fields = toml_values(name, text).data
     except SettingsError:
-        parts.leave_out(Phrase("Sub-agent {name}: its file is malformed.", {"name": shown(name)}))
+        parts.leave_out(
+            Phrase("Sub-agent {name}: its file is malformed.", {"name": show_name(name)})
+        )
         return
     body = fields.get("developer_instructions")
     if not isinstance(body, str):
-        parts.leave_out(Phrase("Sub-agent {name}: it has no instructions.", {"name": shown(name)}))
+        parts.leave_out(
+            Phrase("Sub-agent {name}: it has no instructions.", {"name": show_name(name)})
+        )
         return
     title = name_of(scalar(fields.get("name", name)))
     description = fields.get("description")

@@ -80,7 +80,7 @@ class Place(NamedTuple):
     environ: Mapping[str, str]
     project: Path | None = None
 
-    def moved(self, variable: str, name: str) -> Path:
+    def folder_at(self, variable: str, name: str) -> Path:
         """Return the folder that a variable names, or the folder `name` of the home."""
         value = self.environ.get(variable, "")
         return Path(value) if value.startswith("/") else self.home / name

@@ -55,7 +55,7 @@ class Findings:
         self._left_out: dict[str, Phrase] = {}
         self.model = ""
 
-    def found(self) -> Found:
+    def build(self) -> Found:
         """Return everything as one value."""
         return Found(
             tuple(self.files.read),
@@ -83,7 +83,7 @@ class Findings:
                 yield name, entry
             else:
                 self.leave_out(
-                    Phrase("MCP server {name}: its entry is malformed.", {"name": shown(name)})
+                    Phrase("MCP server {name}: its entry is malformed.", {"name": show_name(name)})
                 )
 
     def server(self, name: str, entry: Mapping[str, Any]) -> None:
@@ -104,7 +104,7 @@ class Findings:
             self.leave_out(
                 Phrase(
                     "MCP server {name}: {keys} is not taken over.",
-                    {"name": shown(name), "keys": shown(", ".join(unknown))},
+                    {"name": show_name(name), "keys": show_name(", ".join(unknown))},
                 )
             )
         name = re.sub(r"[\s/:@]+", "-", name.strip()).strip("-")
@@ -112,14 +112,14 @@ class Findings:
             parse_server(name, kept)
         except UnusableValueError as error:
             self.leave_out(
-                Phrase("MCP server {name}: {why}.", {"name": shown(name), "why": error.text})
+                Phrase("MCP server {name}: {why}.", {"name": show_name(name), "why": error.text})
             )
             return
         if kept.get("type") == "sse":
             self.leave_out(
                 Phrase(
                     "MCP server {name}: it is reached by SSE there, by streamable HTTP here.",
-                    {"name": shown(name)},
+                    {"name": show_name(name)},
                 )
             )
         self._servers.setdefault(name, kept)
@@ -157,7 +157,7 @@ class Findings:
                 except (UnusableValueError, UnicodeDecodeError) as error:
                     fault = why(error) if isinstance(error, UnicodeDecodeError) else error.text
                     self.leave_out(
-                        Phrase("Skill {name}: {why}.", {"name": shown(own_name), "why": fault})
+                        Phrase("Skill {name}: {why}.", {"name": show_name(own_name), "why": fault})
                     )
                 else:
                     self._skills.setdefault(name, files)
@@ -167,10 +167,10 @@ class Findings:
         typed = name_of(name)
         if not _NAME.fullmatch(typed):
             self.leave_out(
-                Phrase("Command {name}: its name cannot be typed.", {"name": shown(name)})
+                Phrase("Command {name}: its name cannot be typed.", {"name": show_name(name)})
             )
         elif not text.strip():
-            self.leave_out(Phrase("Command {name}: it is empty.", {"name": shown(name)}))
+            self.leave_out(Phrase("Command {name}: it is empty.", {"name": show_name(name)}))
         else:
             self._commands.setdefault(typed, (typed + ending, text))
 
@@ -179,7 +179,7 @@ class Findings:
         typed = name_of(name.rpartition("/")[2])
         if not AGENT_NAME.match(typed):
             self.leave_out(
-                Phrase("Sub-agent {name}: its name cannot be typed.", {"name": shown(name)})
+                Phrase("Sub-agent {name}: its name cannot be typed.", {"name": show_name(name)})
             )
         else:
             self._agents.setdefault(f"{typed}.md", text)
@@ -192,13 +192,13 @@ class Findings:
         text = text if text is not None else self.files.text(path)
         if text is None or not text.strip():
             return False
-        self._instructions[self.files.shown(path)] = text
+        self._instructions[self.files.show_path(path)] = text
         if names := dict.fromkeys(_INCLUDED.findall(text)):
             self.leave_out(
                 Phrase(
                     "Files that {file} includes: {names}. To use them, copy them beside the "
                     "AGENTS.md that this is added to, or put their text into it.",
-                    {"file": self.files.shown(path), "names": shown(", ".join(names))},
+                    {"file": self.files.show_path(path), "names": show_name(", ".join(names))},
                 )
             )
         return True
@@ -226,7 +226,7 @@ class Findings:
     def key_file(self, path: Path) -> None:
         """Note a file that holds keys; it is not opened."""
         if self.files.exists(path):
-            self._keys[self.files.shown(path)] = None
+            self._keys[self.files.show_path(path)] = None
 
     def env_file(self, path: Path) -> None:
         """Note the names of the keys in a file of variables."""
@@ -235,7 +235,7 @@ class Findings:
 
 def _hook_fault(event: str, matcher: str, entry: Mapping[str, Any]) -> Phrase | None:
     """Return why a hook cannot be taken over: one mistake would make the whole file unusable."""
-    values = {"event": shown(event)}
+    values = {"event": show_name(event)}
     command, limit = entry.get("command"), entry.get("timeout")
     if event not in EVENTS:
         return Phrase("Hooks for {event}: KogniTerm has no such event.", values)
@@ -244,7 +244,7 @@ def _hook_fault(event: str, matcher: str, entry: Mapping[str, Any]) -> Phrase | 
     try:
         re.compile("" if matcher == "*" else matcher)
     except (re.error, RecursionError, OverflowError):
-        values |= {"matcher": shown(matcher)}
+        values |= {"matcher": show_name(matcher)}
         return Phrase("A hook for {event}: {matcher} has no exact counterpart.", values)
     if not command.strip() or "\0" in command or len(command) > MAX_COMMAND:
         return Phrase("A hook for {event}: its command cannot be run.", values)
@@ -275,7 +275,7 @@ def strings(value: object) -> list[str]:
     return [one for one in sequence(value) if isinstance(one, str)]
 
 
-def shown(name: str) -> str:
+def show_name(name: str) -> str:
     """Return a foreign name as it stands in a sentence: on one row, nothing invisible."""
     return one_line(render_words(name), 80)
 

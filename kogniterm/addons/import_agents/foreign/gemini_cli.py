@@ -20,7 +20,7 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     markdown,
     seconds,
     sequence,
-    shown,
+    show_name,
     strings,
     with_braces,
 )
@@ -72,7 +72,7 @@ def gemini(place: Place) -> Found:
             fields["tools"] = ", ".join(tools)
         parts.agent(title, markdown(fields, document.body))
     if place.project is not None:
-        return parts.found()
+        return parts.build()
     for name, text in parts.files.texts(folder / "commands", ".toml"):
         _command(parts, name, text)
     names = mapping(settings.get("context")).get("fileName", "GEMINI.md")
@@ -80,18 +80,18 @@ def gemini(place: Place) -> Found:
         if "/" not in one:
             parts.instructions(folder / one)
     if any(mapping(settings.get("tools")).get(key) for key in ("allowed", "core", "exclude")):
-        parts.permissions_in(parts.files.shown(folder / "settings.json"))
+        parts.permissions_in(parts.files.show_path(folder / "settings.json"))
     if any(parts.files.texts(folder / "policies", ".toml", 1)):
-        parts.permissions_in(parts.files.shown(folder / "policies"))
+        parts.permissions_in(parts.files.show_path(folder / "policies"))
     if extensions := parts.files.folders(folder / "extensions"):
-        parts.leave_out(Phrase("Extensions: {names}.", {"names": shown(", ".join(extensions))}))
+        parts.leave_out(Phrase("Extensions: {names}.", {"names": show_name(", ".join(extensions))}))
     parts.env_file(folder / ".env")
     parts.key_variables("GEMINI_API_KEY", "GOOGLE_API_KEY")
     parts.key_file(folder / "oauth_creds.json")
     model = settings.get("model")
     chosen = mapping(model).get("name") or model
     parts.model = chosen if isinstance(chosen, str) else ""
-    return parts.found()
+    return parts.build()
 
 
 def _servers(parts: Findings, settings: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _servers(parts: Findings, settings: Mapping[str, Any]) -> None:
             parts.leave_out(
                 Phrase(
                     "MCP server {name}: it needs a login of Google, which KogniTerm does not have.",
-                    {"name": shown(name)},
+                    {"name": show_name(name)},
                 )
             )
             continue
@@ -111,7 +111,7 @@ def _servers(parts: Findings, settings: Mapping[str, Any]) -> None:
             parts.leave_out(
                 Phrase(
                     "MCP server {name}: its calls ran without a question there; KogniTerm asks.",
-                    {"name": shown(name)},
+                    {"name": show_name(name)},
                 )
             )
         http = made.pop("httpUrl", None)
@@ -150,7 +150,7 @@ def _hooks(parts: Findings, settings: Mapping[str, Any]) -> None:
                     parts.leave_out(
                         Phrase(
                             "A hook for {event}: {matcher} has no exact counterpart.",
-                            {"event": shown(event), "matcher": shown(str(matcher))},
+                            {"event": show_name(event), "matcher": show_name(str(matcher))},
                         )
                     )
                 else:
@@ -184,9 +184,9 @@ def _command(parts: Findings, name: str, text: str) -> None:
     try:
         fields = toml_values(name, text).data
     except SettingsError:
-        parts.leave_out(Phrase("Command {name}: its file is malformed.", {"name": shown(name)}))
+        parts.leave_out(Phrase("Command {name}: its file is malformed.", {"name": show_name(name)}))
         return
     if isinstance(fields.get("prompt"), str):
         parts.command(name, text, ".toml")
     else:
-        parts.leave_out(Phrase("Command {name}: it has no prompt.", {"name": shown(name)}))
+        parts.leave_out(Phrase("Command {name}: it has no prompt.", {"name": show_name(name)}))

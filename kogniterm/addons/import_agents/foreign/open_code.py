@@ -19,7 +19,7 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     markdown,
     scalar,
     seconds,
-    shown,
+    show_name,
     strings,
 )
 from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
@@ -45,14 +45,14 @@ def opencode(place: Place) -> Found:
         folder = place.project / ".opencode"
         files = [place.project / "opencode.json", place.project / "opencode.jsonc"]
     else:
-        folder = place.moved("XDG_CONFIG_HOME", ".config") / "opencode"
+        folder = place.folder_at("XDG_CONFIG_HOME", ".config") / "opencode"
         files = []
     files += [folder / "opencode.json", folder / "opencode.jsonc", folder / "config.json"]
     for file in files:
         settings = parts.files.settings(file)
         _settings(parts, settings)
         if settings.get("permission") or settings.get("permissions"):
-            parts.permissions_in(parts.files.shown(file))
+            parts.permissions_in(parts.files.show_path(file))
     for name in ("commands", "command"):
         for title, text in parts.files.texts(folder / name, ".md"):
             parts.command(title, text)
@@ -62,10 +62,10 @@ def opencode(place: Place) -> Found:
     for name in ("skills", "skill"):
         parts.skills(folder / name)
     if place.project is not None:
-        return parts.found()
+        return parts.build()
     parts.instructions(folder / "AGENTS.md")
-    parts.key_file((place.moved("XDG_DATA_HOME", ".local/share") / "opencode") / "auth.json")
-    return parts.found()
+    parts.key_file((place.folder_at("XDG_DATA_HOME", ".local/share") / "opencode") / "auth.json")
+    return parts.build()
 
 
 def _settings(parts: Findings, settings: Mapping[str, Any]) -> None:
@@ -92,10 +92,10 @@ def _settings(parts: Findings, settings: Mapping[str, Any]) -> None:
             if isinstance(prompt, str):
                 _agent(parts, name, MarkdownDocument(fields, prompt))
     if plugins := strings(settings.get("plugin") or settings.get("plugins")):
-        parts.leave_out(Phrase("Plugins: {names}.", {"names": shown(", ".join(plugins))}))
+        parts.leave_out(Phrase("Plugins: {names}.", {"names": show_name(", ".join(plugins))}))
     if more := strings(settings.get("instructions")):
         parts.leave_out(
-            Phrase("Further instruction files: {names}.", {"names": shown(", ".join(more))})
+            Phrase("Further instruction files: {names}.", {"names": show_name(", ".join(more))})
         )
     model = settings.get("model")
     if isinstance(model, str):
@@ -111,7 +111,7 @@ def _server(parts: Findings, name: str, entry: Mapping[str, Any]) -> None:
         parts.leave_out(
             Phrase(
                 "MCP server {name}: it takes a value from a file ({what}).",
-                {"name": shown(name), "what": "{file:…}"},
+                {"name": show_name(name), "what": "{file:…}"},
             )
         )
         return
@@ -149,16 +149,18 @@ def _agent(parts: Findings, name: str, document: MarkdownDocument) -> None:
     """
     title = name.rpartition("/")[2]
     if document.text("mode") == "primary":
-        parts.leave_out(Phrase("Agent {name}: it is no sub-agent.", {"name": shown(title)}))
+        parts.leave_out(Phrase("Agent {name}: it is no sub-agent.", {"name": show_name(title)}))
         return
     if document.fields.get("disable") is True or document.fields.get("disabled") is True:
-        parts.leave_out(Phrase("Agent {name}: it is switched off there.", {"name": shown(title)}))
+        parts.leave_out(
+            Phrase("Agent {name}: it is switched off there.", {"name": show_name(title)})
+        )
         return
     fields: dict[str, object] = {"name": title, "description": document.text("description")}
     limits = [document.fields.get(key) for key in ("tools", "permission", "permissions")]
     if not all(one in (None, "allow") or isinstance(one, Mapping) for one in limits):
         parts.leave_out(
-            Phrase("Agent {name}: its limits have no counterpart.", {"name": shown(title)})
+            Phrase("Agent {name}: its limits have no counterpart.", {"name": show_name(title)})
         )
         return
     rights = {key: right for one in limits for key, right in mapping(one).items()}
@@ -172,7 +174,7 @@ def _agent(parts: Findings, name: str, document: MarkdownDocument) -> None:
             parts.leave_out(
                 Phrase(
                     "Agent {name}: its limits for {tools} are not taken over.",
-                    {"name": shown(title), "tools": shown(", ".join(unknown))},
+                    {"name": show_name(title), "tools": show_name(", ".join(unknown))},
                 )
             )
     parts.agent(title, markdown(fields, document.body))

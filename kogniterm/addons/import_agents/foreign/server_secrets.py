@@ -45,7 +45,7 @@ class ServerSecret(NamedTuple):
     same: bool = False
 
 
-def referenced(
+def extract_secrets(
     servers: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]
 ) -> tuple[Mapping[str, Mapping[str, Any]], tuple[ServerSecret, ...]]:
     """Return the servers with references in place of their secrets, and these secrets."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from kogniterm.addons.import_agents.foreign.found import Place, SkillFile
 from kogniterm.errors import SettingsError, why
-from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.host.safe_files import read_regular, resolve_path
 from kogniterm.host.walk import WalkLimitError, WalkLimits, walk_folder
 from kogniterm.runtime.trust import project_places
 from kogniterm.settings.user_files import decode, json_values, toml_values
@@ -44,7 +44,7 @@ class SourceFiles:
         self._of_skills = 0
         """Bytes of the skills that were read."""
 
-    def shown(self, path: Path) -> str:
+    def show_path(self, path: Path) -> str:
         """Return a path as the user names it: from the project, or from `~`."""
         if self._place.project is not None:
             name = seen_from(str(self._place.project), str(path))
@@ -75,7 +75,7 @@ class SourceFiles:
         text = self.text(path, LARGEST_SETTINGS)
         if text is None or not text.strip():
             return {}
-        name = self.shown(path)
+        name = self.show_path(path)
         try:
             is_toml = path.suffix == ".toml"
             found = toml_values(name, text) if is_toml else json_values(name, text, comments=True)
@@ -117,7 +117,7 @@ class SourceFiles:
     def _skill(self, folder: Path) -> tuple[SkillFile, ...]:
         """Return all files of a skill; none, with a sentence, where it is too large."""
         try:
-            root = resolved(folder)
+            root = resolve_path(folder)
         except (OSError, ValueError):
             return ()
         if not self._may_read(root):
@@ -127,7 +127,7 @@ class SourceFiles:
         size = 0
         for name, path in self._below(folder, _DEPTH):
             try:
-                inside = resolved(path).is_relative_to(root)
+                inside = resolve_path(path).is_relative_to(root)
             except (OSError, ValueError):
                 inside = False
             if not inside:
@@ -170,7 +170,7 @@ class SourceFiles:
                 self._refused(folder / name, Phrase("there are too many files"))
 
         try:
-            top = resolved(folder)
+            top = resolve_path(folder)
         except (OSError, ValueError):
             return
         limits = WalkLimits(10 * MOST_FILES, deep - 1)
@@ -190,7 +190,7 @@ class SourceFiles:
     def _data(self, path: Path, most: int) -> bytes | None:
         """Return the bytes of a file, never of a pipe or a device, as `text` does."""
         try:
-            target = resolved(path)
+            target = resolve_path(path)
             if not self._may_read(target):
                 self._refused(path, Phrase("it leads out of the folder"))
                 return None
@@ -209,13 +209,13 @@ class SourceFiles:
 
     def _may_read(self, target: Path) -> bool:
         project = self._place.project
-        return project is None or target.is_relative_to(resolved(project))
+        return project is None or target.is_relative_to(resolve_path(project))
 
     def _note(self, path: Path) -> None:
-        if (name := self.shown(path)) not in self.read:
+        if (name := self.show_path(path)) not in self.read:
             self.read.append(name)
 
     def _refused(self, path: Path, reason: Phrase) -> None:
-        told = Phrase("{file} was not read: {why}.", {"file": self.shown(path), "why": reason})
+        told = Phrase("{file} was not read: {why}.", {"file": self.show_path(path), "why": reason})
         if told not in self.problems:
             self.problems.append(told)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
 from kogniterm.cli.run_options import CallOptions, current_folder
-from kogniterm.cli.verb_helpers import agreed, agrees, paths_in_use, text_of, visible
+from kogniterm.cli.verb_helpers import agrees, ask_agreement, paths_in_use, text_of, visible
 from kogniterm.errors import UsageError
-from kogniterm.installed import named
+from kogniterm.installed import parts_of
 from kogniterm.runtime.operations.action import Action, Argument, Report, Shown
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -96,7 +96,7 @@ def _may_download(program: str) -> bool:
     """Ask whether a server that its program downloads may use the network."""
     if program.rpartition("/")[2] not in DOWNLOADERS or not sys.stdin.isatty():
         return False
-    return agreed(_("{program} needs the network. Allow it?").format(program=program))
+    return ask_agreement(_("{program} needs the network. Allow it?").format(program=program))
 
 
 def _file(call: CallOptions, *, of_project: bool) -> Path:
@@ -128,13 +128,13 @@ def _remove(call: CallOptions, name: str, project: bool) -> Report:
 
 
 def _test(call: CallOptions, name: str) -> Report:
-    from kogniterm.runtime.operations.mcp.mcp_actions import launch_lines, started, tool_rows
+    from kogniterm.runtime.operations.mcp.mcp_actions import await_listing, launch_lines, tool_rows
 
     async def test(servers: McpServers) -> Report:
         server = servers.find(name)
         for line in launch_lines(server.config):
             _write(translate(line))
-        listing = await started(_listed(servers, server))
+        listing = await await_listing(_listed(servers, server))
         rows = tool_rows(server, listing.tools)
         data = {"server": name, "title": listing.title, "tools": [tool for tool, _about in rows]}
         values = {"name": listing.title or name, "count": len(rows)}
@@ -322,5 +322,5 @@ ACTIONS = (
            ("kogniterm mcp login linear",)),
     Action("logout", "Delete the sign-in to an MCP server", _logout, (_SERVER, JSON),
            ("kogniterm mcp logout linear",)),
-    *named("ACTIONS", "mcp"),
+    *parts_of("ACTIONS", "mcp"),
 )  # fmt: skip

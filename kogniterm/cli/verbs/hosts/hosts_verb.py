@@ -105,12 +105,12 @@ def _inventory(call: CallOptions) -> Inventory:
 
 def _read_only(call: CallOptions, words: list[str]) -> str:
     """Return the command. Raises `RefusedError` unless it only reads, and no rule denies it."""
-    from kogniterm.cli.verbs.policy import judged
+    from kogniterm.cli.verbs.policy import judge_command
     from kogniterm.runtime.services.policy_service import rules_of
 
     command = words[0] if len(words) == 1 else shlex.join(words)
     rules = rules_of(paths_in_use().policy_file)
-    report, verdict = judged(command, call.folder(), rules, (), "manual")
+    report, verdict = judge_command(command, call.folder(), rules, (), "manual")
     if verdict.kind == "deny":
         raise RefusedError("Your rules deny this command; kogniterm policy check explains it.")
     if report.label != "safe_readonly":

@@ -203,7 +203,7 @@ class McpServers:
                 found.append(McpTool(server.config, resource_tool(), self, resources))
         return found
 
-    def unlisted(self) -> tuple[str, ...]:
+    def unlisted_prefixes(self) -> tuple[str, ...]:
         """Return how the tools begin of servers that are not trusted, or switched off."""
         return tuple(server_prefix(name) for name, one in self.servers.items() if not one.tools)
 
@@ -419,7 +419,7 @@ class McpServers:
     def _connection(self, server: Server) -> Connection:
         if server.connection is None:
             try:
-                config = server.config.resolved(self.environ)
+                config = server.config.resolve(self.environ)
             except UnusableValueError as error:
                 server.failure = str(error.text)
                 raise ToolError(

@@ -17,7 +17,7 @@ from kogniterm.runtime.turn_ports import AskPort, Attached, SessionModes, TurnIO
 from kogniterm.text.shorten import cut, head_and_tail, one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_tools import as_plugin
-from kogniterm.tools.net import untrusted
+from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import Phrase, UserInput, events
 
@@ -83,7 +83,9 @@ class SessionServers(Extension):
             count = len(one.tools)
             lines.append(prompts.text("servers.tools", server=name, count=count, names=names))
             if one.record.instructions and room > 0:
-                lines.append(untrusted(f"MCP server {name}", cut(one.record.instructions, room)))
+                lines.append(
+                    mark_untrusted(f"MCP server {name}", cut(one.record.instructions, room))
+                )
         told = prompts.text("servers.catalogue", servers="\n".join(lines)) if lines else ""
         return self.journal.redact(told)
 

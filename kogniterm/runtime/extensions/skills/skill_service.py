@@ -15,7 +15,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import observation_limit, text_tokens, used_skills
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.host.safe_files import read_regular, resolve_path
 from kogniterm.runtime.extensions.allowed_tools import (
     DECLINE,
     GRANT,
@@ -162,7 +162,7 @@ class SkillService(Extension):
         one = by_name(self.found).get(name)
         if one is None or one.skill is None or not one.usable or name in self._declined:
             return ()
-        workspace = str(resolved(self.sources.folder))
+        workspace = str(resolve_path(self.sources.folder))
         return not_granted(
             named_permissions(one.skill.tools, workspace), self.policy.session_leases
         )
@@ -190,7 +190,7 @@ class SkillService(Extension):
 
     def runs_from(self, command: str, cwd: str) -> bool:
         """Return whether a command names the folder of a usable skill, or runs in it."""
-        workspace = resolved(self.sources.folder)
+        workspace = resolve_path(self.sources.folder)
         for one in self.found:
             if not one.usable:
                 continue

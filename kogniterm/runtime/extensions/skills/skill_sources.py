@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
 from kogniterm.runtime.trust.project_places import (
@@ -248,14 +248,14 @@ def _read(folder: Path, where: Where, place: str) -> FoundSkill:
 
 
 def _unusable(folder: Path, where: Where, place: str, problem: Phrase) -> FoundSkill:
-    real = resolved(folder)
+    real = resolve_path(folder)
     return FoundSkill(folder.name, where, place, real, "unusable", problem=problem)
 
 
 def _described(
     folder: Path, where: Where, place: str, files: tuple[ProjectFile, ...]
 ) -> FoundSkill:
-    real = resolved(folder)
+    real = resolve_path(folder)
     try:
         skill = parse_skill(folder.name, files[0].text)
     except UnusableValueError as error:

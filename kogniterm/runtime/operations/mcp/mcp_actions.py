@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
-from kogniterm.host.safe_files import resolved
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.operations.action import Report, Shown
@@ -131,7 +131,7 @@ async def trust_server(
         lines: list[Shown] = [*launch_lines(server.config), *_diff_lines(_launch_change(server))]
         if not await agree(Phrase("Start the MCP server {name}?", name), lines, Phrase("start it")):
             return None
-    listing = await started((start or servers.list_anew)(server))
+    listing = await await_listing((start or servers.list_anew)(server))
     changes = _changes_of(server, listing)
     told = Phrase("MCP server {name} is trusted as it is.", name)
     if changes or not known:
@@ -147,7 +147,7 @@ async def trust_server(
     return Report(data, [told, *_left_out(listing)])
 
 
-async def started(listing: Awaitable[Listing]) -> Listing:
+async def await_listing(listing: Awaitable[Listing]) -> Listing:
     """Return what a server offers. Raises `UsageError` for one that does not start."""
     try:
         return await listing
@@ -195,7 +195,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, data: Mapping[str, Any], *, private: bool) -> None:
-    if not private and not resolved(file).is_relative_to(resolved(file.parent)):
+    if not private and not resolve_path(file).is_relative_to(resolve_path(file.parent)):
         away = Phrase("it leads out of the folder")
         raise UsageError("{file} was not changed: {why}.", file=file, why=away)
     write_private(file, entries_data(data), mode=0o600 if private else 0o644)
@@ -245,7 +245,7 @@ def _changes_of(server: Server, listing: Listing) -> list[ToolChange]:
             if tool.name in known
             else "",
         )
-        for tool in server.record.untrusted(listing)
+        for tool in server.record.untrusted_tools(listing)
     )
     return [*([ToolChange(None, instructions)] if instructions else ()), *tools]
 

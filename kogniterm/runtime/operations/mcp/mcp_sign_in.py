@@ -36,7 +36,7 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
             name=name,
         )
     try:
-        return found.resolved(environment())
+        return found.resolve(environment())
     except UnusableValueError as error:
         raise UsageError(
             "MCP server {name} cannot be used: {why}.", name=name, why=error.text
