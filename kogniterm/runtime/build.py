@@ -18,7 +18,6 @@ from kogniterm.runtime.opening import (
     has_weights,
     model_options,
     open_user_store,
-    reply_cache,
 )
 from kogniterm.types import Phrase
 
@@ -93,6 +92,7 @@ def open_session(
     from kogniterm.models.calling import OpenModels
     from kogniterm.models.providers.langchain import given_name
     from kogniterm.models.providers.provider_model import silence_tracing
+    from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.runtime.assembly import SessionInputs, assemble
 
     # Tracing variables of a shell must not export transcripts.
@@ -103,7 +103,7 @@ def open_session(
     own_prompts = prompts.own_files(paths.prompts)
     commands = _command_script(settings.executor, folder)
     options = replace(model_options(settings, paths, Path(folder)), read_recording=_read_recording)
-    cache = reply_cache(settings, paths) if settings.model_cache else None
+    cache = ReplyCache(paths.of_sessions.model_replies) if settings.model_cache else None
     if chat is not None:
         settings = settings.model_copy(update={"model": given_name(chat)})
     open_model = OpenModels(partial(_open_model, options=options, cache=cache, chat=chat))

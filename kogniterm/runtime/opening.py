@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kogniterm.models.calling import ModelOptions
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.models.rate_limits import Pacing
-    from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.paths import Paths
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
@@ -139,14 +138,3 @@ def has_weights(options: ModelOptions) -> bool:
 
     embedded = embedded_model()
     return embedded is not None and embedded.is_here(options)
-
-
-def reply_cache(settings: Settings, paths: Paths) -> ReplyCache:
-    """Return the replies of models that are kept, within the limits of the settings."""
-    from kogniterm.models.reply_cache import ReplyCache
-
-    return ReplyCache(
-        paths.of_sessions.model_replies,
-        quota=settings.model_cache_mb * 1_000_000,
-        max_age=settings.model_cache_max_age_days * 86_400.0,
-    )

@@ -18,6 +18,8 @@ from kogniterm.types import Phrase
 
 PREFIX = "KOGNITERM_"
 """The beginning of the variables of all settings."""
+REMOVED = ("fold_lines", "model_cache_max_age_days", "model_cache_mb", "notify_after")
+"""Settings that earlier versions had."""
 
 LayerKind = Literal["flag", "environment", "file", "system", "default"]
 
@@ -124,6 +126,10 @@ def reject_unknown(
     for name, value in values.items():
         if known(name):
             continue
+        if (gone := name.removeprefix(PREFIX).lower()) in REMOVED:
+            at = value.origin.shown
+            raise SettingsError("The setting {name} ({where}) was removed; delete it.",
+                                name=gone, where=at)  # fmt: skip
         origin, near = value.origin, _nearest(name, candidates)
         where = {"file": origin.file, "line": origin.line or 1, "name": name, "near": near}
         if origin.file is None and near:

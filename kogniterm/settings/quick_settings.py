@@ -41,9 +41,7 @@ class QuickSettings:
     screen_reader: bool
     model: str
     notify: str
-    notify_after: float
     window_title: bool
-    fold_lines: int
     thoughts: str
     warm: str
     editor: str
@@ -88,9 +86,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         ),
         keys=cast("Keys", pick("keys", ("emacs", "vi"), "emacs")),
         screen_reader=pick("screen_reader", None, "").lower() in _TRUE,
-        notify_after=_number(pick("notify_after", None, ""), 20.0),
         window_title=pick("window_title", None, "true").lower() in _TRUE,
-        fold_lines=max(int(_number(pick("fold_lines", None, ""), 16.0)), 1),
         thoughts=pick("thoughts", ("folded", "shown", "off"), "folded"),
         model=pick("model", None, ""),
         warm=pick("warm", ("auto", "off"), "auto"),
@@ -113,15 +109,6 @@ def locale_language(environ: Mapping[str, str]) -> Language:
         if value:
             return "es" if value.lower().startswith("es") else "en"
     return "en"
-
-
-def _number(value: str, default: float) -> float:
-    """Return `value` as a number of 0 or more, else the default."""
-    try:
-        number = float(value)
-    except ValueError:
-        return default
-    return number if 0 <= number < float("inf") else default
 
 
 def _has_unicode(environ: Mapping[str, str]) -> bool:

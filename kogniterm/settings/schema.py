@@ -236,10 +236,6 @@ class Settings(BaseSettings):
         "Keep summaries, judgements and readings by the model, so that the same call is not "
         "made twice.",
     )
-    model_cache_mb: int = _setting(
-        16, "Megabytes of kept replies; the least recently used are deleted first.", ge=1
-    )
-    model_cache_max_age_days: int = _setting(30, "Days to keep a reply after its last use.", ge=1)
     text_calls: bool = _setting(
         False,
         "Describe tools in the prompt text, for models and endpoints without function calling.",
@@ -413,17 +409,11 @@ class Settings(BaseSettings):
         "bell",
         "How to notify you when a long turn ends or a question waits.",
     )
-    notify_after: float = _setting(
-        20.0, "Minimum seconds a turn must take for a notification at its end.", ge=0
-    )
     warm: Literal["auto", "off"] = _setting(
         "auto",
         "Keep the libraries loaded in a small process for faster starts; auto: where possible.",
     )
     window_title: bool = _setting(True, "Show the current activity in the terminal's title.")
-    fold_lines: int = _setting(
-        16, "Lines of a command's output that stay on the screen; /output shows the rest.", ge=1
-    )
     thoughts: Literal["folded", "shown", "off"] = _setting(
         "folded",
         "The model's thoughts: folded into a line when it has thought, shown in full, or not "

@@ -67,9 +67,7 @@ class Display:
         prefs = self.preferences
         self._attention = Attention(prefs, surface.control)
         options = ScreenOptions(
-            fold=prefs.fold,
             live=not prefs.bare,
-            notify_after=prefs.notify_after,
             answers=answers,
             thoughts=prefs.thoughts,
             unfold_key=("/thoughts" if prefs.bare else "Ctrl-O") if unfolds else "",

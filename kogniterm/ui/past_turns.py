@@ -53,7 +53,6 @@ def draw_past_turns(
     past: PastTurns,
     painter: Painter,
     size: tuple[int, int],
-    fold: int,
     finished: list[FinishedCommand],
 ) -> str:
     """Return the last turns as text for a screen of `size` (rows, columns).
@@ -62,7 +61,7 @@ def draw_past_turns(
     The commands are added to `finished`, from which `/output` shows them.
     """
     rows, columns = size
-    page = _HiddenScreen(painter, columns, min(fold, FOLD), finished)
+    page = _HiddenScreen(painter, columns, finished)
     blocks = [page.turn(items) for items in past.turns]
     room = int(rows * SCREENS)
     while len(blocks) > 1 and sum(len(block.lines) for block in blocks) > room:
@@ -84,9 +83,7 @@ def _how_to_read(reference: str) -> str:
 class _HiddenScreen(ev.EventVisitor):
     """A screen that is not shown: its drawing is kept as lines."""
 
-    def __init__(
-        self, painter: Painter, columns: int, fold: int, finished: list[FinishedCommand]
-    ) -> None:
+    def __init__(self, painter: Painter, columns: int, finished: list[FinishedCommand]) -> None:
         self._painter = painter
         self._columns = columns
         self._text = io.StringIO()
@@ -94,7 +91,7 @@ class _HiddenScreen(ev.EventVisitor):
             painter,
             LineSurface(self._text, columns),
             clock=lambda: 0.0,
-            options=ScreenOptions(fold=fold, live=False),
+            options=ScreenOptions(fold=FOLD, live=False),
         )
         self._sink.finished = finished
         self._asked: dict[str, ev.ActionProposed] = {}

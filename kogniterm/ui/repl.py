@@ -583,9 +583,7 @@ def greet(display: Display, opened: Opened) -> None:
 
         surface, screen = display.front.surface, display.screen
         finished = screen.finished if screen is not None else []
-        text = draw_past_turns(
-            opened.past, display.painter, surface.size(), display.preferences.fold, finished
-        )
+        text = draw_past_turns(opened.past, display.painter, surface.size(), finished)
         surface.commit(f"\n{text}" if opened.notices and text else text)
         title = opened.session.state.title or opened.session.id
         display.say(Phrase("Session resumed: {title}", {"title": title}))

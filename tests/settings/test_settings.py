@@ -172,6 +172,15 @@ def test_an_unknown_key_names_file_line_and_the_nearest_one(home: Home) -> None:
     assert home.wrong() == f"{file}, line 3: unknown setting max_step; did you mean max_steps?"
 
 
+def test_a_setting_of_an_earlier_version_is_named_where_it_is(home: Home) -> None:
+    variable = "The setting fold_lines (the variable KOGNITERM_FOLD_LINES) was removed; delete it."
+    assert home.wrong(KOGNITERM_FOLD_LINES="20") == variable
+    file = home.toml('theme = "dark"\nnotify_after = 5\n')
+    assert home.wrong() == f"The setting notify_after ({file}:2) was removed; delete it."
+    home.env("KOGNITERM_MODEL_CACHE_MB=8\n")
+    assert "model_cache_mb" in home.wrong()
+
+
 def test_an_unknown_table_is_an_unknown_key(home: Home) -> None:
     file = home.toml("plan = 'auto'\n[limits]\nmax_steps = 3\n")
     assert home.wrong().startswith(f"{file}, line 2: unknown setting limits")
@@ -308,7 +317,7 @@ def test_every_flag_of_a_setting_exists_and_the_other_way_round() -> None:
 
 
 def test_the_tolerant_reader_agrees_with_the_full_one(home: Home) -> None:
-    home.toml('theme = "light"\nkeys = "vi"\nscreen_reader = true\nfold_lines = 9\n')
+    home.toml('theme = "light"\nkeys = "vi"\nscreen_reader = true\n')
     home.env("export KOGNITERM_LANGUAGE='es'\n")
     environ = home.environ | {"KOGNITERM_MODEL": "local", "NO_COLOR": "1", "EDITOR": "nano"}
     first = settings.quick(environ)
@@ -366,16 +375,16 @@ def test_a_saved_setting_is_read_back_and_the_rest_stays(home: Home) -> None:
     file = home.toml('# mine\ntheme = "dark"  # for now\nplan = "never"\n')
     save_setting(file, "theme", "light")
     save_setting(file, "screen_reader", True)
-    save_setting(file, "fold_lines", 30)
+    save_setting(file, "max_steps", 30)
     assert file.read_text().splitlines() == [
         "# mine",
         'theme = "light"  # for now',
         'plan = "never"',
         "screen_reader = true",
-        "fold_lines = 30",
+        "max_steps = 30",
     ]
     loaded = home.load()
-    assert (loaded.theme, loaded.screen_reader, loaded.fold_lines) == ("light", True, 30)
+    assert (loaded.theme, loaded.screen_reader, loaded.max_steps) == ("light", True, 30)
 
 
 def test_the_first_saved_setting_makes_the_file(home: Home) -> None:

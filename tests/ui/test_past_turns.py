@@ -66,9 +66,9 @@ def live(flow: Flow, *inputs: str) -> str:
     return page.getvalue()
 
 
-def replayed(flow: Flow, size: tuple[int, int] = TALL, fold: int = 16) -> str:
+def replayed(flow: Flow, size: tuple[int, int] = TALL) -> str:
     assert flow.session is not None
-    return draw_past_turns(past_turns(flow.session), PLAIN, size, fold, [])
+    return draw_past_turns(past_turns(flow.session), PLAIN, size, [])
 
 
 def same_but_for_figures(one: str, other: str) -> None:
@@ -187,7 +187,7 @@ async def test_commands_that_are_shown_can_be_opened(make_flow: MakeFlow) -> Non
     await flow.run("Count them")
     assert flow.session is not None
     finished: list[object] = []
-    text = draw_past_turns(past_turns(flow.session), PLAIN, TALL, 16, finished)  # type: ignore[arg-type]
+    text = draw_past_turns(past_turns(flow.session), PLAIN, TALL, finished)  # type: ignore[arg-type]
     assert "lines folded · /output 1" in text
     assert [one.command for one in finished] == [  # type: ignore[attr-defined]
         "seq 1 40",
@@ -204,5 +204,5 @@ async def test_a_session_without_a_turn_shows_nothing(make_flow: MakeFlow) -> No
 def test_a_narrow_plain_screen_holds_every_line() -> None:
     painter = Painter(PLAIN.theme, attributes=False, unicode=False)
     past = PastTurns(((UserInput("Hello"),),), 7, "0123abcd")
-    text = draw_past_turns(past, painter, (24, 60), 16, [])
+    text = draw_past_turns(past, painter, (24, 60), [])
     assert text == "... 7 earlier turns · kogniterm sessions show 0123abcd\n\n> Hello\n\n"

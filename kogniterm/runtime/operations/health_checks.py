@@ -223,9 +223,9 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
 
 
 def _kept_replies(settings: Settings, paths: Paths) -> Finding:
-    from kogniterm.runtime.opening import reply_cache
+    from kogniterm.models.reply_cache import ReplyCache
 
-    count, held = reply_cache(settings, paths).size()
+    count, held = ReplyCache(paths.of_sessions.model_replies).size()
     values = {"count": count, "kilobytes": -(-held // 1000)}
     if not settings.model_cache:
         return Finding("ok", Phrase("kept replies of models: switched off, {count} left", values))

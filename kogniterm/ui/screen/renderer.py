@@ -49,8 +49,12 @@ class FinishedCommand(NamedTuple):
     bytes: int
 
 
+NOTIFY_AFTER = 20.0
+"""Seconds after which the end of a turn calls the user."""
+
+
 class ScreenOptions(NamedTuple):
-    """Options of a screen. `fold` is in lines, `notify_after` in seconds.
+    """Options of a screen. `fold` is in lines of output.
 
     Without `answers` the last response of a turn is left out: it is printed elsewhere.
     `unfold_key` is what the user can press or type to unfold thoughts, if anything.
@@ -58,7 +62,6 @@ class ScreenOptions(NamedTuple):
 
     fold: int = 16
     live: bool = True
-    notify_after: float = 20.0
     answers: bool = True
     thoughts: ThoughtsName = "folded"
     unfold_key: str = ""
@@ -457,7 +460,7 @@ class ScreenSink(ev.EventVisitor):
         seconds = answer.seconds or self._status.turn_seconds
         usage = answer.usage if answer.usage.calls else self._turn.usage
         self.write(Readable(status_line.last_line(answer, self.painter, usage, seconds)))
-        if self._attention is not None and seconds >= self.options.notify_after:
+        if self._attention is not None and seconds >= NOTIFY_AFTER:
             self._attention.call(_("KogniTerm: turn finished"))
 
     # --- pieces --------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ KEY_TIMES = KeyTimes()
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Features the screen may use. `notify_after` is in seconds; `fold` in lines of output.
+    """Features the screen may use.
 
     `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
     terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
@@ -78,10 +78,8 @@ class Preferences:
     editor: Sequence[str] = ("vi",)
     pager: Sequence[str] = ("less", "-R")
     notify: NotifyName = "bell"
-    notify_after: float = 20.0
     title: bool = True
     progress: bool = False
-    fold: int = 16
     thoughts: ThoughtsName = "folded"
     key_times: KeyTimes = KEY_TIMES
 
@@ -114,8 +112,6 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
         notify=_known(quick.notify, NOTIFY) or "bell",
         history=quick.paths.history_file,
         title=quick.window_title,
-        notify_after=quick.notify_after,
-        fold=quick.fold_lines,
         thoughts=_known(quick.thoughts, THOUGHTS) or "folded",
     )
 

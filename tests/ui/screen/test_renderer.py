@@ -274,7 +274,7 @@ def test_a_long_turn_calls_the_user_a_short_one_does_not() -> None:
     sent: list[str] = []
     clock = Clock()
     sink = ScreenSink(
-        PLAIN, LineSurface(io.StringIO(), 60), clock=clock, options=ScreenOptions(notify_after=20),
+        PLAIN, LineSurface(io.StringIO(), 60), clock=clock,
         attention=Attention(Preferences(), sent.append),
     )  # fmt: skip
     begin(sink)
