@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kogniterm.errors import StorageError
 from kogniterm.storage.database import Database, Row, database_file
-from kogniterm.storage.drivers import Migration, Schema, is_postgres, own_rows
+from kogniterm.storage.drivers import Migration, Schema, own_rows, scheme_of
 from kogniterm.storage.head_file import HeadNote, Heads, steady
 from kogniterm.types import Phrase
 
@@ -262,7 +262,7 @@ class LedgerReport(NamedTuple):
 
 
 class MemoryDatabase(Database):
-    """The tables of memory at a `.db` file, a folder, or a PostgreSQL address.
+    """The tables of memory at a `.db` file, a folder, or the address of a server.
 
     The ledger of facts is a chain of salted digests, one entry for every write. A fact that is in
     the table and not in the ledger was planted; one that does not match its last entry was changed,
@@ -272,7 +272,7 @@ class MemoryDatabase(Database):
     """
 
     def __init__(self, location: str | Path, user: str, *, heads: Path | None = None) -> None:
-        place = location if is_postgres(location) else database_file(location)
+        place = location if scheme_of(location) else database_file(location)
         super().__init__(place, SCHEMA, user=user, heads=heads)
         self._coming: list[HeadNote] = []
 

@@ -40,8 +40,8 @@ from kogniterm.memory.searcher import Searcher, Vectors
 from kogniterm.memory.short_term import SessionRepository
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
-from kogniterm.storage import drivers
 from kogniterm.storage.database import database_file
+from kogniterm.storage.drivers import scheme_of
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import redact
 
@@ -218,7 +218,7 @@ def open_memory(
 ) -> Memory:
     """Open the memory of `user` in `project` (None: only what holds everywhere).
 
-    `location` is a folder, a `.db` file, or a PostgreSQL address. `vectors` adds search by
+    `location` is a folder, a `.db` file, or the address of a store. `vectors` adds search by
     meaning and needs the extra `kogniterm[vectors]`. `redact` cleans every text before it is
     stored. `key_file` holds the key of the tombstones; beside a SQLite file it is made by
     default. `heads` is the folder of the audit's head file when the memory is on a server.
@@ -231,7 +231,7 @@ def open_memory(
     if vectors and index is None:
         raise UsageError("Search by meaning needs the add-on vectors.")
     key = None
-    if not drivers.is_postgres(location):
+    if not scheme_of(location):
         file = database_file(location)
         paths = (file, *paths)
         key_file = key_file or file.with_suffix(".memory-key")

@@ -27,9 +27,9 @@ from kogniterm.storage.drivers import (
     Migration,
     Schema,
     SqliteConnection,
-    is_postgres,
     may_write,
     own_rows,
+    scheme_of,
     storage_errors,
     transaction,
 )
@@ -202,7 +202,7 @@ def open_store(
     (a file has its own beside it). Raises `StorageError` kinds.
     """
     recovery = None
-    if not is_postgres(location):
+    if not scheme_of(location):
         location = Path(location)
         recovery = recover_if_damaged(location, now=now())
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, UnusableValueError
 from kogniterm.paths import OVERRIDES, resolve
 from kogniterm.settings.layers import (
     PREFIX,
@@ -118,7 +118,8 @@ def _wanted(detail: ErrorDetails) -> Phrase:
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return Phrase("one of {choices}", {"choices": choices})
     if kind == "value_error":
-        return Phrase(str(context["error"]))
+        error = context["error"]
+        return error.text if isinstance(error, UnusableValueError) else Phrase(str(error))
     if kind in _LIMITS:
         template, key = _LIMITS[kind]
         return Phrase(template, {"limit": f"{context[key]:g}"})

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from kogniterm.errors import UnusableValueError
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
+from kogniterm.storage.stores import is_served, known_schemes
 from kogniterm.types import MODE_NAMES, ApprovalMode, Phrase
 
 OLLAMA_PORT = 11434
@@ -43,10 +45,12 @@ def _ollama_url(value: str) -> str:
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 
 
-def _postgres_url(value: SecretStr) -> SecretStr:
+def _store_address(value: SecretStr) -> SecretStr:
     """Return the address; anything else would silently be taken as the name of a file."""
-    if urlsplit(value.get_secret_value()).scheme not in ("postgresql", "postgres"):
-        raise ValueError(str(Phrase("a URL that starts with postgresql://")))
+    if not is_served(urlsplit(value.get_secret_value()).scheme):
+        raise UnusableValueError(
+            "an address with one of these schemes: {known}", known=", ".join(known_schemes())
+        )
     return value
 
 
@@ -87,7 +91,7 @@ Rates = Annotated[tuple[str, ...], BeforeValidator(_rates)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
 ScriptedFile = Annotated[str, AfterValidator(_scripted_file)]
-PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+StoreAddress = Annotated[SecretStr, AfterValidator(_store_address)]
 
 MASK = "********"
 
@@ -369,7 +373,7 @@ class Settings(BaseSettings):
         "What is remembered: nothing, only this session, or across sessions.",
         flag="--memory",
     )
-    database_url: PostgresUrl | None = _setting(
+    database_url: StoreAddress | None = _setting(
         None,
         "PostgreSQL database for sessions, journal and memory, instead of the SQLite file.",
         example="postgresql://user@db.example.org/kogniterm",

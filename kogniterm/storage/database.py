@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kogniterm.errors import StorageCorruptError
 from kogniterm.storage import drivers
 from kogniterm.storage.damaged_file import FileInUse
-from kogniterm.storage.drivers import Schema, storage_errors
+from kogniterm.storage.drivers import Schema, scheme_of, storage_errors
 from kogniterm.storage.folders import expand_path
 from kogniterm.storage.head_file import HeadFile, beside, of_server
 from kogniterm.text.visible import whole
@@ -36,7 +36,7 @@ VALUES_AT_ONCE = 500
 class Database:
     """A connection to the tables of one room, bound to one user; threads take turns.
 
-    `location` is a file, or a PostgreSQL address: there several users and machines write, and
+    `location` is a file, or the address of a server: there several users and machines write, and
     each user sees only their own rows. `place` is the location as it may be shown. Where a file
     cannot be written it can be read, and nothing is made. `heads` is the head file: beside a
     database file, or this machine's own in the folder `heads` for a server.
@@ -47,7 +47,7 @@ class Database:
     def __init__(
         self, location: Path | str, schema: Schema, *, user: str = "", heads: Path | None = None
     ) -> None:
-        self.is_postgres = drivers.is_postgres(location)
+        self.is_postgres = bool(scheme_of(location))
         self.place = drivers.without_password(str(location))
         self.user = user
         self.read_only = not self.is_postgres and not drivers.may_write(Path(location))

@@ -31,6 +31,7 @@ from kogniterm.errors import (
     why,
 )
 from kogniterm.storage.folders import private_folder
+from kogniterm.storage.stores import POSTGRES, connect_store
 
 SqliteConnection = sqlite3.Connection
 
@@ -351,9 +352,10 @@ def scrub(connection: sqlite3.Connection, indexes: Sequence[str] = ()) -> None:
 # --- PostgreSQL ------------------------------------------------------------------------------
 
 
-def is_postgres(location: Path | str) -> bool:
-    """Return whether `location` is a PostgreSQL address rather than a file."""
-    return str(location).startswith(("postgresql://", "postgres://"))
+def scheme_of(location: Path | str) -> str:
+    """Return the scheme of an address, or "" for a file."""
+    found = re.match(r"([a-zA-Z][\w+.-]*)://", str(location))
+    return found[1].lower() if found else ""
 
 
 def without_password(url: str) -> str:
@@ -374,26 +376,11 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
     Raises `StorageError` when the server cannot be reached, psycopg is not installed, or the
     database role could see everybody's rows (superuser, BYPASSRLS).
     """
-    try:
-        import psycopg
-    except ImportError as error:
-        raise StorageError(
-            "PostgreSQL needs the package psycopg, which is not installed. `kogniterm doctor` "
-            "shows the command that installs it."
-        ) from error
     with storage_errors(url):
-        connection = psycopg.connect(
-            url,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            application_name="kogniterm",
-            # A session waits at the prompt for hours; routers forget silent connections.
-            keepalives_idle=30,
-            keepalives_interval=10,
-            keepalives_count=3,
-        )
+        connection = _connect(url)
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
+            connection.autocommit = True  # or a transaction would stay open, and nothing be kept
             row = connection.execute(_BIND, (str(BUSY_MILLISECONDS), user)).fetchone()
             if row is None or row[0]:
                 raise StorageError(
@@ -403,6 +390,28 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
                 )
             on_failure.pop_all()
         return connection
+
+
+def _connect(url: str) -> PostgresConnection:
+    if (scheme := scheme_of(url)) not in POSTGRES:
+        server: PostgresConnection = connect_store(scheme, url)
+        return server
+    try:
+        import psycopg
+    except ImportError as error:
+        raise StorageError(
+            "PostgreSQL needs the package psycopg, which is not installed. `kogniterm doctor` "
+            "shows the command that installs it."
+        ) from error
+    return psycopg.connect(
+        url,
+        connect_timeout=_CONNECT_SECONDS,
+        application_name="kogniterm",
+        # A session waits at the prompt for hours; routers forget silent connections.
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
+    )
 
 
 USER_COLUMN = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"

@@ -169,14 +169,17 @@ def test_a_file_that_is_no_database_is_left_as_it_is(shell: Shell, session: str)
         (("check", str(notes)), "is not a SQLite database."),
         (("check", str(missing)), f"Database {missing} not found."),
         (("check", str(shell.home)), "cannot be read: it is a folder."),
-        (("check", "mysql://host/db"), "is not a PostgreSQL address; use postgresql://"),
+        (("check", "mysql://host/db"), "use one of these schemes: postgresql."),
         (("copy", "sqlite", str(notes)), "is not a SQLite database."),
         (("copy", str(notes), "sqlite"), "is not a SQLite database."),
     ):
         result = shell.run("storage", *words)
         assert (result.returncode, told in result.stderr) == (2, True), result.stderr
     wrong = shell.run("sessions", "list", environ={"KOGNITERM_DATABASE_URL": "mysql://host/db"})
-    assert (wrong.returncode, "must be a URL that starts with postgresql" in wrong.stderr) == (
+    assert (
+        wrong.returncode,
+        "with one of these schemes: postgresql." in wrong.stderr,
+    ) == (
         2,
         True,
     )

@@ -14,6 +14,8 @@ from kogniterm.addons.fleet.task_database import LOST, QUEUE, TaskTable
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.host.installation import install_command
 from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import scheme_of
+from kogniterm.storage.stores import POSTGRES
 
 _POLL = 0.5
 """Seconds between two looks at a file: short beside a task, and cheap for a database."""
@@ -76,6 +78,10 @@ def open_queue(
     if not database.is_postgres:
         return SqliteQueue(database, version=version)
     try:
+        if scheme_of(location) not in POSTGRES:
+            raise StorageError(
+                "The queue needs a postgresql:// address, because its workers wait there for tasks."
+            )
         if importlib.util.find_spec("procrastinate") is None:
             raise MissingQueueError(
                 "The queue on PostgreSQL needs the package procrastinate, which is not installed. "

@@ -10,8 +10,9 @@ from kogniterm.cli.verb_helpers import location_of, open_sessions_at, paths_in_u
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report
-from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
+from kogniterm.storage.drivers import SQLITE_MAGIC, scheme_of, without_password
 from kogniterm.storage.folders import expand_path
+from kogniterm.storage.stores import require_store
 from kogniterm.ui.locale import _, mark, translate
 
 
@@ -27,15 +28,11 @@ def _location(call: CallOptions, name: str) -> Path | str:
     if name == "postgres":
         location = location_of(call)
         if isinstance(location, Path):
-            raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
+            raise UsageError("No address of a database is configured; set KOGNITERM_DATABASE_URL.")
         return location
-    if is_postgres(name):
+    if scheme := scheme_of(name):
+        require_store(scheme)
         return name
-    if "://" in name:
-        raise UsageError(
-            "{place} is not a PostgreSQL address; use postgresql://USER@HOST/DATABASE.",
-            place=_shown(name),
-        )
     return expand_path("", name)
 
 

@@ -22,6 +22,8 @@ from kogniterm.host.programs import find_program
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
+from kogniterm.storage.drivers import scheme_of
+from kogniterm.storage.stores import POSTGRES
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -213,6 +215,10 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     if settings.database_url is None:
         yield Finding("ok", Phrase("database: {file}", {"file": paths.database}))
         return
+    scheme = scheme_of(settings.database_url.get_secret_value())
+    if scheme not in POSTGRES:
+        yield Finding("ok", Phrase("database: {scheme} (database_url)", {"scheme": scheme}))
+        return
     yield Finding("ok", Phrase("database: PostgreSQL (database_url)"))
     if not _installed("psycopg"):
         missing = Phrase("PostgreSQL driver: not installed")
@@ -355,8 +361,9 @@ def _online(settings: Settings) -> Iterator[Finding]:
     for name, configured, url, usual in ENDPOINTS:
         if getattr(settings, configured) is not None:
             yield _connect(name, getattr(settings, url) or usual)
-    if settings.database_url is not None:
-        yield _connect("PostgreSQL", settings.database_url.get_secret_value(), 5432)
+    address = settings.database_url.get_secret_value() if settings.database_url else ""
+    if scheme_of(address) in POSTGRES:
+        yield _connect("PostgreSQL", address, 5432)
 
 
 def _connect(name: str, url: str, port: int = 0) -> Finding:
