@@ -396,7 +396,7 @@ class UndoService:
     def covers(self, report: RiskReport) -> bool:
         """Return whether all that an action may change in the workspace would be kept."""
         paths = paths_changed(with_workspace(report), str(self.workspace))
-        return self.store.unkept(paths) is None
+        return self.store.unkept(paths, alone=True) is None
 
     def keep(
         self, request: ActionRequest, report: RiskReport, relied_on: bool = False
@@ -405,13 +405,12 @@ class UndoService:
 
         Where policy `relied_on` that, it is also what the text of a command does not tell.
         """
-        if relied_on and self.covers(report):
-            report = with_workspace(report)
         paths = self._paths(request, report)
-        if not paths or request.effect == "hosts":
+        widened = self._paths(request, with_workspace(report)) if relied_on else ()
+        if not (paths or widened) or request.effect == "hosts":
             return None
         self.running.add(request.id)
-        return self.store.keep(request.id, request.command, paths)
+        return self.store.keep(request.id, request.command, paths, widened)
 
     def note_left(self, request_id: str) -> None:
         """Note what an action that has ended left: only that is taken back unasked."""
@@ -467,15 +466,19 @@ class UndoService:
         return tuple(image for image in self.store.images() if not image.undone)
 
     def latest(self) -> WayBack:
-        """Return the way back to before the newest action that left differences.
+        """Return the way back to before the newest action that can be taken back.
 
-        Raises `UsageError`.
+        Without one, it is the newest way that only keeps files. Raises `UsageError`.
         """
+        keeping = None
         for image in self.images():
             way = self.store.way_back([image])
-            if way.changes or way.kept:
+            if way.changes:
                 return way
-        raise UsageError("Nothing to undo: no saved file has changed.")
+            keeping = keeping or (way if way.kept else None)
+        if keeping is None:
+            raise UsageError("Nothing to undo: no saved file has changed.")
+        return keeping
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:

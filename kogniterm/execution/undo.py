@@ -226,13 +226,18 @@ class PreimageStore:
         self.max_bytes = max_bytes
         self.max_entries = max_entries
 
-    def keep(self, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
+    def keep(
+        self, action: str, what: str, paths: Iterable[Path], widened: Iterable[Path] = ()
+    ) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
 
-        Raises `StorageError` when the copies cannot be written: then the action must not start
-        believing that it can be undone.
+        Where all of `widened` can be kept, it is kept in place of `paths`. Raises `StorageError`
+        when the copies cannot be written: then the action must not start believing that it can be
+        undone.
         """
-        found, skipped = self._survey(paths)
+        found, skipped = self._survey(widened)
+        if skipped or not found:
+            found, skipped = self._survey(paths)
         image = Preimage(action, time.time(), what, tuple(found), tuple(skipped))
         return self._save(image) if found or skipped else None
 
@@ -265,9 +270,14 @@ class PreimageStore:
         """Return the stamps of what an action left, as they are now where its end is not known."""
         return self._stamps(image) if image.after is None else image.after
 
-    def unkept(self, paths: Iterable[Path]) -> str | None:
-        """Return the first path that `keep` would pass over, which then cannot be undone."""
-        return next(iter(self._survey(paths)[1]), None)
+    def unkept(self, paths: Iterable[Path], *, alone: bool = False) -> str | None:
+        """Return the first path that `keep` would pass over, which then cannot be undone.
+
+        With `alone` also a file that has a second name (a hard link), which may lie anywhere.
+        """
+        found, skipped = self._survey(paths)
+        shared = (entry.path for entry in found if alone and _shared(entry))
+        return next(iter(skipped), None) or next(shared, None)
 
     def images(self) -> tuple[Preimage, ...]:
         """Return the pre-images, the newest first."""
@@ -357,7 +367,8 @@ class PreimageStore:
             if files:
                 self._write(replace(redo, after=self._stamps(redo, below=False)))
             for image in way.images if not failed else ():
-                self._write(replace(image, undone=True))
+                if not any(_lies_below(path, way.kept) for path in _paths(image)):
+                    self._write(replace(image, undone=True))
         for path, reason in failed:
             raise StorageError(
                 "{path} could not be restored: {why}. Other files restored: {count}.",
@@ -585,6 +596,14 @@ class _Way:
         if (one.kind, one.mode) != (other.kind, other.mode) or one.kind == "other":
             return False
         return _digest(one) == _digest(other)
+
+
+def _shared(entry: FileSnapshot) -> bool:
+    """Return whether the file has another name, which undo would not restore."""
+    try:
+        return entry.kind == "file" and os.lstat(entry.path).st_nlink > 1
+    except OSError:
+        return True
 
 
 def _digest(entry: FileSnapshot) -> str:

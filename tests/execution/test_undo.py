@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import StorageError
+from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, PreimageStore
 from tests.support.ordinary import ordinary
 from tests.support.two_writers import TwoWriters
@@ -175,6 +176,51 @@ def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     assert undo(store, image) == ()
     assert (work / "moved").exists()
     assert (work / "made" / "big").exists()
+
+
+def test_a_file_that_grew_beyond_the_limit_can_be_taken_back_once_it_is_small(
+    work: Path, tmp_path: Path
+) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=10)
+    undo_service = UndoService(store, work)
+    kept(store, work / "a.txt")
+    (work / "a.txt").write_text("more than ten bytes")
+    store.note_left("1")
+    way = undo_service.latest()
+    assert (way.changes, way.kept) == ((), (f"{work}/a.txt",))
+    store.restore(way)
+    assert [image.undone for image in store.images()] == [False]
+    (work / "a.txt").write_text("small")
+    store.restore(store.way_back(store.images(), everything=True))
+    assert (work / "a.txt").read_text() == "one\n"
+    assert [image.undone for image in store.images()] == [False, True]
+
+
+def test_an_action_that_nothing_can_be_taken_back_of_hides_no_earlier_one(
+    work: Path, tmp_path: Path
+) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=10)
+    store.keep("1", "first", [work / "new"])
+    (work / "new").write_text("made")
+    store.note_left("1")
+    store.keep("2", "second", [work / "a.txt"])
+    (work / "a.txt").write_text("more than ten bytes")
+    store.note_left("2")
+    assert UndoService(store, work).latest().images[0].what == "first"
+
+
+def test_where_a_wider_tree_is_too_large_the_named_paths_are_kept(
+    work: Path, tmp_path: Path
+) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=20)
+    (work / "big").write_bytes(b"x" * 21)
+    image = store.keep("1", "test", [work / "a.txt"], [work])
+    assert image is not None
+    assert ([one.path for one in image.entries], image.skipped) == ([f"{work}/a.txt"], ())
+    (work / "big").unlink()
+    image = store.keep("2", "test", [work / "a.txt"], [work])
+    assert image is not None
+    assert str(work) in [one.path for one in image.entries]
 
 
 def test_what_was_moved_out_of_a_tree_without_a_copy_stays(work: Path, tmp_path: Path) -> None:

@@ -168,6 +168,8 @@ async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
         "mv one.txt kept.txt",
         "sed -i s/o/x/ ./*.txt",
         "find . -name 'o*.txt' -exec mv {} kept.txt ';'",
+        "gzip kept.txt && mv one.txt kept.txt",
+        "gzip -k one.txt && gunzip -c one.txt.gz > kept.txt",
     ):
         flow = make_flow(script.replace("rm kept.txt", json.dumps(command)), sandbox="auto")
         (flow.folder / "one.txt").write_text("one")
@@ -178,6 +180,21 @@ async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
         undo.store.restore(undo.latest())
         assert (flow.folder / "kept.txt").read_text() == "words", command
         assert (flow.folder / "one.txt").read_text() == "one", command
+        assert not list(flow.folder.glob("*.gz")), command
+
+
+@pytest.mark.parametrize("command", ["echo new > kept.txt", "bash write.sh"])
+async def test_a_small_model_asks_before_it_changes_a_file_with_a_name_outside(
+    make_flow: MakeFlow, tmp_path: Path, command: str
+) -> None:
+    require_sandbox("auto")
+    script = f"model: {{one_command: true}}\nreplies: [{{run: {command}}}, {{text: Done.}}]"
+    flow = make_flow(script, sandbox="auto")
+    (flow.folder / "write.sh").write_text("echo new > kept.txt")
+    (outside := tmp_path / "outside.txt").write_text("words")
+    (flow.folder / "kept.txt").hardlink_to(outside)
+    assert (await flow.run("write new into it")).exit_code == 3
+    assert outside.read_text() == "words"
 
 
 async def test_a_small_model_only_reads_without_a_sandbox(make_flow: MakeFlow) -> None:

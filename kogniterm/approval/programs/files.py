@@ -9,6 +9,7 @@ from dataclasses import replace
 from kogniterm.approval.analysis.arguments import CallWord, Parsed
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
+    ResolvedPath,
     is_broad,
     is_harmless_device,
     is_secret,
@@ -457,9 +458,27 @@ def compress(call: Call) -> None:
     for operand in parsed.operands:
         call.reads(operand)
         if not harmless:
-            resolved = call.resolve(operand)
-            call.findings.effect("delete", call.show_path(resolved), outside=not resolved.inside)
+            resolved, made = call.resolve(operand), _made_of(call, parsed, operand)
+            if made is None or not parsed.has("k", "keep"):
+                call.effect("delete", resolved, call.show_path(made) if made is not None else "")
+            if made is not None:
+                call.effect("overwrite", made)
             call.changes("write", resolved)
+
+
+_COMPRESSED = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz"}
+
+
+def _made_of(call: Call, parsed: Parsed, operand: CallWord) -> ResolvedPath | None:
+    """Return the file that takes the place of `operand`, None where the text does not tell it."""
+    suffix = _COMPRESSED.get(call.name.replace("un", ""))
+    if suffix is None or parsed.has("r", "recursive", "S", "suffix", "N", "name"):
+        return None
+    name = operand.value
+    if not ("un" in call.name or parsed.has("d", "decompress", "uncompress")):
+        return call.resolve(operand._replace(value=f"{name}{suffix}"))
+    packed = name.endswith(suffix)
+    return call.resolve(operand._replace(value=name.removesuffix(suffix))) if packed else None
 
 
 def rsync(call: Call) -> None:

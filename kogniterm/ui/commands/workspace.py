@@ -59,8 +59,8 @@ async def undo(repl: Repl, argument: str) -> None:
         if answer != "all":
             break
         way, more = store.way_back(way.images, everything=True), []
-    restored = store.restore(way) if answer == "yes" or not way.changes else ()
-    if not restored:  # where nothing could be, the next /undo goes further back
+    restored = store.restore(way) if answer == "yes" else ()
+    if not restored:
         repl.display.say(Phrase("Nothing changed."))
         return
     tell_restored(repl.session, restored)
