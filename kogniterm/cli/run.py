@@ -550,14 +550,10 @@ def keyboard() -> int | None:
 
 
 def _read(stdin: BinaryIO, tell_waiting: Callable[[], None], seconds: float | None) -> bytes:
-    if _is_silent(stdin, PATIENCE if seconds is None else min(seconds, PATIENCE)):
-        tell_waiting()
-        if seconds is not None and _is_silent(stdin, seconds):
-            raise UsageError(
-                "Nothing came on standard input in {seconds:g} s; use </dev/null if there is none.",
-                seconds=seconds,
-            )
-    data = stdin.read(MAX_DATA + 1)
+    if _is_pipe(stdin):
+        data = _read_pipe(stdin.fileno(), tell_waiting, seconds)
+    else:
+        data = stdin.read(MAX_DATA + 1)
     if len(data) > MAX_DATA:
         raise UsageError(
             "Standard input has more than {most} bytes; save it to a file and name the file in "
@@ -567,16 +563,33 @@ def _read(stdin: BinaryIO, tell_waiting: Callable[[], None], seconds: float | No
     return data
 
 
-def _is_silent(stdin: BinaryIO, seconds: float) -> bool:
-    """Return whether a pipe or socket has neither data nor an end after so many seconds."""
+def _is_pipe(stdin: BinaryIO) -> bool:
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
         return False
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return False
-    ready, _writable, _failed = select.select([stdin], [], [], seconds)
-    return not ready
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_pipe(descriptor: int, tell_waiting: Callable[[], None], seconds: float | None) -> bytes:
+    """Return what a pipe or socket gives up to its end, or a little more than may be read.
+
+    It may be silent at any moment, not only at first, so each wait has the same limit.
+    """
+    patience = PATIENCE if seconds is None else min(seconds, PATIENCE)
+    data = b""
+    while len(data) <= MAX_DATA:
+        if not data and not select.select([descriptor], [], [], patience)[0]:
+            tell_waiting()
+        if not select.select([descriptor], [], [], seconds)[0]:
+            raise UsageError(
+                "Nothing came on standard input in {seconds:g} s; use </dev/null if there is none.",
+                seconds=seconds,
+            )
+        if not (more := os.read(descriptor, MAX_DATA)):
+            break
+        data += more
+    return data
 
 
 def _decode(data: bytes) -> str:
