@@ -31,7 +31,7 @@ async def nothing(prompt: LocalPrompt) -> Completion:
     raise AssertionError(prompt)
 
 
-KNOWN = CommandWriter(nothing, tuple).known
+KNOWN = CommandWriter(nothing, tuple).known_share
 
 
 def is_knowledge(text: str) -> bool:
