@@ -63,8 +63,8 @@ class YamlPart(BaseModel):
         for name in value:
             if name not in known:
                 near = closest_word(name, known)
-                hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}."
-                raise key_error(name, f"unknown key; {hint}")
+                hint = f" (did you mean {near}?)" if near else f"; known: {', '.join(known)}"
+                raise key_error(name, f"unknown key{hint}")
         return value
 
     def refuse(self, problem: str, *keys: str) -> None:

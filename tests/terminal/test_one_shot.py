@@ -140,7 +140,7 @@ def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, 
     assert reason(f"{run}{said} hi")[:2] == (0, "done")
     status, _, why = reason(f"{run}{wrong} hi")
     assert status == 2
-    assert "3: replies[2].txet: unknown key; did you mean text?" in why.replace("\n", "")
+    assert "3: replies[2].txet: unknown key (did you mean text?)" in why.replace("\n", "")
     # Without a terminal nobody can be asked, so nothing runs.
     status, stop, _ = reason(f"setsid -w {run}{two} hi < /dev/null 2> errors")
     assert (status, stop) == (3, "refused")

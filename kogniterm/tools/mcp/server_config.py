@@ -218,7 +218,7 @@ class _Entry:
             near = closest_word(name, sorted(known))
             if near:
                 raise UnusableValueError(
-                    "there is no field {name}; did you mean {near}?", name=name, near=near
+                    "there is no field {name} (did you mean {near}?)", name=name, near=near
                 )
 
     def text(self, name: str) -> str:
