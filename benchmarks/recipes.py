@@ -25,7 +25,6 @@ from kogniterm.addons.recipes.recipe_schema import Recipe, read_recipe
 from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.runtime.build import open_session
-from kogniterm.runtime.turn_ports import TurnIO
 
 SCRIPT = """
 delays: true
@@ -93,7 +92,9 @@ async def seconds(recipe: Recipe, environ: Mapping[str, str], base: Path) -> flo
     session = open_session(loaded, folder=str(base / "work"), environ=environ)
     try:
         start = time.perf_counter()
-        answer = await run_in_session(session, recipe, {}, TurnIO(Unattended(), lambda event: None))
+        answer = await run_in_session(
+            session, recipe, {}, approver=Unattended(), sink=lambda event: None
+        )
         took = time.perf_counter() - start
         assert answer.stop == "done", answer
         await session.finish()

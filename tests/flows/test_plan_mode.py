@@ -17,7 +17,6 @@ from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import replace_plan
-from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import ActionRequest, Decision, PlanReview, UserInput, events
 from kogniterm.ui.repl import next_mode
 from tests.flows.conftest import Flow, MakeFlow, User, change_to, yes
@@ -129,7 +128,7 @@ async def test_a_recipe_is_refused(make_flow: MakeFlow) -> None:
     flow = planning(make_flow, DONE)
     recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
     with pytest.raises(UsageError, match="plan mode"):
-        await run_in_session(flow.open(), recipe, {}, TurnIO(Unattended(), flow.tell))
+        await run_in_session(flow.open(), recipe, {}, approver=Unattended(), sink=flow.tell)
     assert not acted(flow)
 
 

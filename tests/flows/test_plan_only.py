@@ -12,7 +12,6 @@ from kogniterm.addons.recipes.recipe_schema import read_recipe
 from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
-from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.records import Intent, Judged, Requested
 from kogniterm.types import events
 from tests.cli.conftest import Shell, shell
@@ -97,9 +96,8 @@ async def test_no_sub_agent_acts(make_flow: MakeFlow, tools: str) -> None:
 async def test_a_recipe_is_refused_where_only_a_plan_is_wanted(make_flow: MakeFlow) -> None:
     flow = plan_only(make_flow, PLAN)
     recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
-    front = TurnIO(Unattended(), flow.tell)
     with pytest.raises(UsageError, match="--plan-only"):
-        await run_in_session(flow.session, recipe, {}, front)
+        await run_in_session(flow.session, recipe, {}, approver=Unattended(), sink=flow.tell)
     assert not acted(flow)
 
 

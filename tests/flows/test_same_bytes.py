@@ -304,7 +304,8 @@ async def test_a_recipe(heard: Heard) -> None:
     _made, free = commands(heard, 13, 40)
     nodes = [{"id": f"n{number}", "command": one} for number, one in enumerate(free)]
     text = json.dumps({"name": "r", "description": "d", "nodes": nodes, "outputs": {}})
-    await run_in_session(heard.session, read_recipe(text), {}, TurnIO(heard, heard.events.append))
+    recipe, sink = read_recipe(text), heard.events.append
+    await run_in_session(heard.session, recipe, {}, approver=heard, sink=sink)
     heard.assert_equal(free)
 
 

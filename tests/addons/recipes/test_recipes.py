@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,10 +15,11 @@ from kogniterm.addons.recipes.recipe_schema import open_quotes, read_recipe, rec
 from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError, UsageError
+from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.replay.recorded_events import past_turns
-from kogniterm.runtime.turn_ports import TurnIO
-from kogniterm.types import Answer, events
+from kogniterm.runtime.turn_ports import Attached
+from kogniterm.types import Answer, Phrase, UserInput, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
@@ -26,10 +28,11 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
-
     session = flow.session or flow.open()
     approver = flow.user or Unattended()
-    return await run_in_session(session, read_recipe(text), inputs, TurnIO(approver, flow.tell))
+    return await run_in_session(
+        session, read_recipe(text), inputs, approver=approver, sink=flow.tell
+    )
 
 
 COUNT = """
@@ -47,6 +50,44 @@ outputs:
   counts: "{{nodes.each.value}}"
   said: "{{nodes.yes_many.text}}"
 """
+
+
+class Gatekeeper(Extension):
+    """Notes when it is called, and refuses a recipe called `refused`."""
+
+    name = "gatekeeper"
+    moments: ClassVar[Mapping[Moment, Right]] = {
+        "opened": "watch", "before_input": "block", "closed": "watch",
+    }  # fmt: skip
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def opened(self, sink: object, *, resumed: bool) -> str:
+        self.heard.append("opened")
+        return ""
+
+    async def before_input(self, given: UserInput, io: object) -> Attached | Phrase:
+        self.heard.append(given.text)
+        return Phrase("not here") if "recipe refused" in given.text else Attached()
+
+    async def closed(self, reason: str) -> Sequence[Phrase]:
+        self.heard.append("closed")
+        return ()
+
+
+async def test_extensions_hear_of_a_recipe_and_may_refuse_it(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: unused}]")
+    session, keeper = flow.open(), Gatekeeper()
+    session.extensions.port.extensions = [keeper]
+    await session.extensions.port.closed("other")
+    assert keeper.heard == []  # a session in which nothing was opened has no end
+    refused = await cook(flow, "{name: refused, nodes: [{id: a, command: touch refused}]}")
+    assert (refused.stop, flow.results) == ("refused", [])
+    answer = await cook(flow, "{name: r, nodes: [{id: a, command: echo ran}]}")
+    assert answer.stop == "done"
+    await session.extensions.port.closed("other")
+    assert keeper.heard == ["opened", "Run the recipe refused", "Run the recipe r", "closed"]
 
 
 async def test_commands_maps_and_conditions(make_flow: MakeFlow) -> None:
