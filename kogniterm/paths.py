@@ -72,6 +72,11 @@ class ExtensionPaths:
         return self.config / "skills"
 
     @property
+    def plugins(self) -> Path:
+        """Folder of the user's plugins, a folder each."""
+        return self.config / "plugins"
+
+    @property
     def skill_data(self) -> Path:
         """Folder of what the user decided about skills: which are accepted, which are off."""
         return self.data / "skills"

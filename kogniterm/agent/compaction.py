@@ -94,7 +94,7 @@ SKILLS_LEAST = 5_000
 """Tokens that these may take in any case: a compaction that the user asks for has no window."""
 
 _SKILL = re.compile(
-    r'<skill name="(?P<name>[a-z0-9-]{1,64})" folder="[^"\n]*">\n.*?\n</skill>', re.DOTALL
+    r'<skill name="(?P<name>[a-z0-9:_-]{1,110})" folder="[^"\n]*">\n.*?\n</skill>', re.DOTALL
 )
 """The shape of the prompt `skills.used`."""
 

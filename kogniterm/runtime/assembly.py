@@ -202,7 +202,7 @@ def _open_storage(
     settings, paths, state = given.settings, given.paths, journal.state
     workspace, secrets = Path(state.folder), _known_secrets(given)
     seen = walk(workspace)
-    project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
+    project, told = trusted_files(paths, workspace, seen)
     # A fork goes on with the history of another session, whose placeholders it is to know.
     others = labels_in(one.text for one in state.messages) if state.parent else ()
     redactor = Redactor(

@@ -133,7 +133,7 @@ async def _trust(ports: CommandPorts, argument: str) -> None:
         return
     if argument:
         raise UsageError("/trust takes: revoke.")
-    found = trust_actions.compare(trust_actions.store_of(session), Path(session.folder))
+    found = trust_actions.compare(session.archive.paths, Path(session.folder))
     if found.finding.trusted:
         ports.updates.tell(
             say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))

@@ -21,6 +21,7 @@ from kogniterm.runtime.extensions.front_matter import (
     texts_of_folder,
 )
 from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
 
@@ -59,15 +60,25 @@ class AgentFile:
 
 
 def parse_agent(
-    path: str, text: str, known: Collection[str], *, source: str = "", project: bool = False
+    path: str,
+    text: str,
+    known: Collection[str],
+    *,
+    source: str = "",
+    project: bool = False,
+    plugin: str = "",
 ) -> AgentFile | Phrase:
-    """Return the sub-agent in a file, with tools among `known`, or why it has none."""
+    """Return the sub-agent in a file, with tools among `known`, or why it has none.
+
+    The name of a `plugin` is put before its own.
+    """
     document = read_document(text)
     name = (document.text("name") or PurePosixPath(path).stem).lower()
     source = source or path
     if not AGENT_NAME.match(name) or name in RESERVED:
         values = {"name": one_line(name, 60), "file": source}
         return Phrase("Sub-agent {name} ({file}) ignored: the name cannot be used.", values)
+    name = f"{plugin}:{name}" if plugin else name
     notices: list[Phrase] = []
     values = {"name": name, "file": source}
     tools = _tools(document, known, values, notices)
@@ -144,6 +155,16 @@ def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
         return (text,)
     pattern = parse_pattern(text)
     return own_tools(pattern.name, known) if pattern is not None else ()
+
+
+def agents_of_files(
+    files: Iterable[ProjectFile], known: Collection[str]
+) -> Iterator[AgentFile | Phrase]:
+    """Yield the sub-agents in trusted files of a project or of plugins, and why a file has none."""
+    for one in files:
+        if one.kind == "agent":
+            plugin, own = (one.plugin.name, one.plugin.own) if one.plugin else ("", False)
+            yield parse_agent(one.name, one.filled, known, project=not own, plugin=plugin)
 
 
 def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile | Phrase]:

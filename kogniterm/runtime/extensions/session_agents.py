@@ -16,8 +16,8 @@ from kogniterm.protocols import Model
 from kogniterm.runtime.extensions.agent_files import (
     MOST_AGENTS,
     AgentFile,
+    agents_of_files,
     agents_of_folder,
-    parse_agent,
 )
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.trust.project_places import ProjectFile
@@ -61,7 +61,7 @@ class SessionAgents(Extension):
 
     def missing(self, files: Iterable[ProjectFile]) -> tuple[str, ...]:
         """Return the sub-agents among `files` that another session will have, and this one not."""
-        found = (parse_agent(one.name, one.text, ()) for one in files if one.kind == "agent")
+        found = agents_of_files(files, ())
         mine = {name: file.instructions for name, file in self.files.items()}
         return tuple(
             one.name
@@ -92,19 +92,14 @@ def session_agents(
     open_model: Callable[[str], Model],
     preloaded: Preloaded,
 ) -> SessionAgents:
-    """Return the sub-agents of the user's `folder` and of a trusted project.
+    """Return the sub-agents of the user's `folder`, and in trusted files of a project or plugins.
 
     The first of a name wins. `known` are the tools there are, `preloaded` gives texts of skills.
     """
-    theirs = (
-        parse_agent(one.name, one.text, known, project=True)
-        for one in project
-        if one.kind == "agent"
-    )
     found: dict[str, AgentFile] = {}
     texts: dict[str, str] = {}
     notices: list[Phrase] = []
-    for file in (*agents_of_folder(folder, known), *theirs):
+    for file in (*agents_of_folder(folder, known), *agents_of_files(project, known)):
         if isinstance(file, Phrase):
             notices.append(file)
             continue

@@ -22,6 +22,7 @@ from kogniterm.host.safe_files import resolve_path
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.runtime.inputs.command_template import Template
 from kogniterm.runtime.named_files import mentions
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.settings.user_files import toml_values
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import one_line
@@ -45,7 +46,8 @@ FindFiles = Callable[[str], Sequence[str]]
 class CustomCommand:
     """A custom command as its file describes it; `alias` is a shorter name, if it has one.
 
-    `source` is the file, for the user; `allowed_tools` are permissions that it asks for.
+    `source` is the file, for the user; `allowed_tools` are permissions that it asks for; `root` is
+    the folder of its plugin.
     """
 
     name: str
@@ -57,11 +59,14 @@ class CustomCommand:
     model: str = ""
     allowed_tools: tuple[str, ...] = ()
     alias: str = ""
+    root: str = ""
 
     @property
     def help(self) -> Phrase:
         """Return the description, with whose command it is."""
         words = {"words": self.description}
+        if self.root:
+            return Phrase("{words} (plugin)", words)
         return Phrase("{words} (project)", words) if self.project else Phrase("{words}", words)
 
     def make_input(self, argument: str, folder: str, find: FindFiles) -> UserInput:
@@ -108,7 +113,8 @@ class CustomCommand:
         asked = set(find(argument))
         names = dict.fromkeys(name for text in texts for name in find(text))
         for name in names:
-            if self.project and name not in asked and not _is_own(folder, name):
+            own = _is_own(folder, name) or (self.root and _is_own(self.root, name))
+            if self.project and name not in asked and not own:
                 raise UsageError(
                     "Custom command /{name} of this project names {file}, which is outside of its "
                     "folder or may hold secrets. To attach it, name it yourself.",
@@ -127,11 +133,11 @@ def _is_own(folder: str, name: str) -> bool:
 
 
 def parse_command(
-    path: str, text: str, *, source: str = "", project: bool = False
+    path: str, text: str, *, source: str = "", project: bool = False, root: str = ""
 ) -> CustomCommand | Phrase:
     """Return the command in a file, or why it has none.
 
-    `path` is the file's name below the folder of commands.
+    `path` is the file's name below the folder of commands, `root` the folder of its plugin.
     """
     relative = PurePosixPath(path)
     name = ":".join((*relative.parent.parts, relative.stem)).lower()
@@ -142,7 +148,7 @@ def parse_command(
     found = read(name, text)
     if isinstance(found, Phrase):
         return _left_out(source, found)
-    return replace(found, source=source, project=project)
+    return replace(found, source=source, project=project, root=root)
 
 
 def _left_out(source: str, why: Phrase) -> Phrase:
@@ -197,11 +203,13 @@ def commands_of_folder(folder: Path) -> Iterator[CustomCommand | Phrase]:
             yield parse_command(file.relative_to(folder).as_posix(), text, source=str(file))
 
 
-def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomCommand | Phrase]:
-    """Yield the commands of a trusted project, given as file name and text."""
-    for name, text in texts:
-        below = name.partition("/commands/")[2] or name
-        yield parse_command(below, text, source=name, project=True)
+def commands_of_files(files: Iterable[ProjectFile]) -> Iterator[CustomCommand | Phrase]:
+    """Yield the commands in trusted files of a project or a plugin."""
+    for one in files:
+        below, root = one.name.partition("/commands/")[2] or one.name, ""
+        if one.plugin is not None:
+            below, root = f"{one.plugin.name}/{one.below}", one.plugin.root
+        yield parse_command(below, one.filled, source=one.name, project=True, root=root)
 
 
 def custom_commands_of(
@@ -214,7 +222,7 @@ def custom_commands_of(
     mine = commands_of_folder(session.archive.paths.extensions.commands)
     made: dict[str, CustomCommand] = {}
     refused: list[Phrase] = []
-    for one in (*mine, *commands_of_texts(session.archive.project_commands())):
+    for one in (*mine, *commands_of_files(session.archive.project_commands())):
         if isinstance(one, Phrase):
             refused.append(one)
             continue

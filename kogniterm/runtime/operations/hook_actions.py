@@ -29,7 +29,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     known_secrets,
 )
 from kogniterm.runtime.operations.action import Report, Shown
-from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
+from kogniterm.runtime.trust.trust_store import trusted_files
 from kogniterm.runtime.user_secrets import without_own
 from kogniterm.sessions.fold import SessionState
 from kogniterm.settings import Settings
@@ -97,7 +97,7 @@ def _result(result: str, seconds: float) -> Phrase:
 
 def hooks_of_folder(settings: Settings, paths: Paths, folder: str) -> HookSet:
     """Return the hooks that a new session in `folder` would have, and notices about others."""
-    files, told = trusted_files(TrustStore(paths.trust_file), Path(folder))
+    files, told = trusted_files(paths, Path(folder))
     found = HookSet((), told)
     if not settings.hooks:
         return found

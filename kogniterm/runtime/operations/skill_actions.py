@@ -161,7 +161,12 @@ def changes_to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[Shown]
 
 def _refuse_acceptance(one: FoundSkill) -> None:
     name = one.name
-    if one.where == "project":
+    if one.plugin is not None and one.plugin.own:
+        values = {"name": name, "path": one.plugin.root}
+        raise UsageError(
+            "The skill {name} belongs to a plugin; trust that: kogniterm trust -C {path}", **values
+        )
+    if one.where in ("project", "plugin"):
         raise UsageError(
             "The skill {name} belongs to the folder; trust that: /trust or kogniterm trust",
             name=name,

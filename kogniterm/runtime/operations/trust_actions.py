@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
+from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
 from kogniterm.runtime.operations.action import Report
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
-from kogniterm.runtime.trust.project_places import ProjectFile, walk
-from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore, policy_texts, shown_name
+from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.runtime.trust.trust_store import (
+    TrustFinding,
+    TrustStore,
+    policy_texts,
+    shown_name,
+    trusted_files,
+    walk_to_trust,
+)
 from kogniterm.sessions.records import Noted
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.paths import Paths
     from kogniterm.runtime.session import LiveSession
 
 QUESTION = Phrase("Trust this folder?")
@@ -36,6 +44,7 @@ _KINDS: Mapping[str, Phrase] = {
     "skill": Phrase("skill"),
     "hooks": Phrase("hooks"),
     "mcp": Phrase("MCP servers"),
+    "plugin": Phrase("other files of a plugin"),
 }
 
 
@@ -53,7 +62,8 @@ class FolderTrust(NamedTuple):
     @property
     def rows(self) -> list[tuple[str, Phrase]]:
         """Return the names of the files with their kinds; a skill once."""
-        return list({shown_name(one): _KINDS[one.kind] for one in self.files}.items())
+        shown = dict.fromkeys((shown_name(one), one.kind) for one in self.files)
+        return [(name, _KINDS[kind]) for name, kind in shown]
 
     @property
     def texts(self) -> tuple[Phrase, ...]:
@@ -63,9 +73,9 @@ class FolderTrust(NamedTuple):
         return found if self.files else (none, *found)
 
 
-def compare(store: TrustStore, folder: Path) -> FolderTrust:
+def compare(paths: Paths, folder: Path) -> FolderTrust:
     """Return the files of `folder`, compared with those trusted."""
-    seen = walk(folder)
+    seen, store = walk_to_trust(paths, folder), TrustStore(paths.trust_file)
     files = seen.files
     return FolderTrust(
         files, store.finding(folder, files), seen.passed_over, store.changes(folder, files)
@@ -79,13 +89,12 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
 
     Raises `SettingsError` for rules or hooks that are wrong; then nothing is trusted.
     """
-    hooks = project_hooks(files)
+    project_hooks(files)
     session.policy.use_project_rules(policy_texts(files))
-    session.extensions.hook_service.project = hooks
     store_of(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    _use(session, files)
+    _use(session)
     _look(session)
     agents = ", ".join(session.extensions.agents.missing(files))
     later = Phrase("Sub-agents from the next session on: {names}", {"names": agents})
@@ -96,9 +105,8 @@ def revoke(session: LiveSession) -> Report:
     """Revoke the trust of the session's folder. Raises `UsageError` when it was not trusted."""
     report = revoke_folder(store_of(session), Path(session.folder))
     session.policy.use_project_rules({})
-    session.extensions.hook_service.project = HookSet()
     session.journal.record(Noted("trust", {"files": {}}))
-    _use(session, ())
+    _use(session)
     session.extensions.agents.revoke_project()
     _look(session)
     return report
@@ -117,11 +125,13 @@ def store_of(session: LiveSession) -> TrustStore:
     return TrustStore(session.archive.paths.trust_file)
 
 
-def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
-    """Give the model the user's instructions and those of trusted `files`, and their skills."""
-    journal = session.journal
+def _use(session: LiveSession) -> None:
+    """Run the hooks of trusted files; give the model their instructions and skills."""
+    journal, paths = session.journal, session.archive.paths
     session.archive.first_walk.take()
-    text = journal.redact(in_force(session.archive.paths, files))
+    files, _notices = trusted_files(paths, Path(session.folder))
+    session.extensions.hook_service.project = project_hooks(files)
+    text = journal.redact(in_force(paths, files))
     session.context.instruct(text)
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 

@@ -23,8 +23,8 @@ from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
-from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectWalk
-from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
+from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectFile, ProjectWalk
+from kogniterm.runtime.trust.trust_store import trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
 from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher
@@ -99,12 +99,11 @@ class SessionArchive:
         state = self.journal.state
         return [seq for seq in self.store.inputs(state.session_id) if state.in_force(seq)]
 
-    def project_commands(self) -> tuple[tuple[str, str], ...]:
-        """Return name and text of the custom commands of the session's folder, if it is trusted."""
-        store = TrustStore(self.paths.trust_file)
+    def project_commands(self) -> tuple[ProjectFile, ...]:
+        """Return the custom commands of plugins and of the session's folder that are trusted."""
         seen = self.first_walk.take()
-        files, _notices = trusted_files(store, Path(self.journal.state.folder), seen)
-        return tuple((file.name, file.text) for file in files if file.kind == "command")
+        files, _notices = trusted_files(self.paths, Path(self.journal.state.folder), seen)
+        return tuple(file for file in files if file.kind == "command")
 
     def forgetter(self, memory: MemoryService | None) -> Forgetter:
         """Return what forgets in memory and everything else that KogniTerm keeps.

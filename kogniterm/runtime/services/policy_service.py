@@ -737,7 +737,11 @@ def open_sandbox(
         # The user's own shell finds these programs through PATH.
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
         # Scripts of the user's own skills are run there, in a folder that is hidden otherwise.
-        shown=tuple(filter(None, [environ.get("VIRTUAL_ENV"), str(paths.extensions.skills)])),
+        shown=(
+            *filter(None, [environ.get("VIRTUAL_ENV")]),
+            str(paths.extensions.skills),
+            str(paths.extensions.plugins),
+        ),
         own_sockets=found.own_sockets,
         repository=repository_outside(Path(workspace)),
     )

@@ -101,7 +101,8 @@ MOST = 5_000
 
 PROJECT_FILES = (
     "KOGNITERM.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".kogniterm", ".env",
-    ".claude/CLAUDE.md", ".agents/skills", ".claude/skills", ".claude/commands", ".claude/agents",
+    ".claude/CLAUDE.md", ".agents/skills", ".claude/skills", ".agents/plugins",
+    ".claude/plugins", ".claude/commands", ".claude/agents",
     ".gemini/commands",
 )  # fmt: skip
 """The files that a user writes for KogniTerm and other agents in a project."""

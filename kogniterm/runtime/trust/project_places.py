@@ -3,7 +3,7 @@
 Only regular files in these places are read, never a pipe or a device, and nothing through a link
 that leads out of the folder. A skill is used as a whole, so all its files are found and pinned; one
 that holds anything that cannot be pinned by its content (a link that leads out of it, a pipe, too
-many or too large files) is passed over.
+many or too large files) is passed over. A plugin is pinned in the same way.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -30,13 +31,29 @@ from kogniterm.runtime.trust.instruction_places import (
     folders_below,
     with_imports,
 )
+from kogniterm.runtime.trust.plugin_folders import (
+    MANIFEST,
+    PluginFolder,
+    parts_of,
+    read_manifest,
+)
 from kogniterm.settings.user_files import json_values
 from kogniterm.types import Phrase
 
 Kind = Literal[
-    "instructions", "nested", "import", "policy", "command", "agent", "skill", "hooks", "mcp"
+    "instructions",
+    "nested",
+    "import",
+    "policy",
+    "command",
+    "agent",
+    "skill",
+    "hooks",
+    "mcp",
+    "plugin",
 ]
-"""`nested` are instructions of a folder below, `import` what instruction files import."""
+"""`nested` are instructions of a folder below, `import` what instruction files import; `plugin`
+are files of a plugin beside its parts."""
 
 MAX_FILE = 64 * 1024
 MAX_ENTRIES = 5_000
@@ -47,6 +64,7 @@ SHARED_PLACES = (".agents/skills", ".claude/skills")
 """Places in the user's home that other programs install skills into."""
 MOST_SKILLS = 100
 MOST_SKILL_FILES = 200
+MOST_PLUGIN_FILES = 800
 _SKILL_DEPTH = 6
 LARGEST_SKILL_FILE = 8 * 1024 * 1024
 """Bytes of one file of a skill."""
@@ -59,7 +77,9 @@ _HISTORY = ".git"
 class ProjectFile:
     """A file of a project folder that would have an effect once it is trusted.
 
-    A large or binary file of a skill has no text (`is_text` is false), and counts by its digest.
+    A large or binary file of a skill or a plugin has no text (`is_text` is false), and counts by
+    its digest. `part` is the folder that it is listed as. A part of a `plugin` has the name `below`
+    in the place of its kind.
     """
 
     name: str
@@ -67,6 +87,14 @@ class ProjectFile:
     digest: str
     text: str
     is_text: bool = True
+    part: str = ""
+    plugin: PluginFolder | None = None
+    below: str = ""
+
+    @property
+    def filled(self) -> str:
+        """Return the text with the folder of its plugin put in."""
+        return self.plugin.filled(self.text) if self.plugin is not None else self.text
 
 
 class ProjectSkill(NamedTuple):
@@ -78,21 +106,44 @@ class ProjectSkill(NamedTuple):
     name: str
     files: tuple[ProjectFile, ...] = ()
     problem: Phrase | None = None
+    plugin: PluginFolder | None = None
 
 
 class ProjectWalk(NamedTuple):
-    """The result of one walk of a folder: the files that would have an effect, and its skills."""
+    """The result of one walk of a folder: the files that would have an effect, and its skills.
+
+    `problems` are those of plugins.
+    """
 
     files: tuple[ProjectFile, ...] = ()
     skills: tuple[ProjectSkill, ...] = ()
+    problems: tuple[Phrase, ...] = ()
 
     @property
     def passed_over(self) -> tuple[Phrase, ...]:
-        """Return a sentence for each skill that cannot be used, whatever is trusted."""
-        return tuple(
+        """Return a sentence for each skill and plugin that cannot be used, whatever is trusted."""
+        skills = (
             Phrase("Skill {path} not used: {why}.", {"path": one.name, "why": one.problem})
             for one in self.skills
             if one.problem is not None
+        )
+        return (*skills, *self.problems)
+
+    @property
+    def plugins(self) -> Mapping[str, PluginFolder]:
+        """Return the plugins by their names."""
+        return {one.plugin.name: one.plugin for one in self.files if one.plugin is not None}
+
+    def without(self, names: Collection[str]) -> ProjectWalk:
+        """Return the walk without the plugins whose `names` are in use."""
+        gone = {name: one for name, one in self.plugins.items() if name in names}
+        told = (
+            plugin_problem(one.root, Phrase("another plugin has its name")) for one in gone.values()
+        )
+        return ProjectWalk(
+            tuple(one for one in self.files if one.plugin is None or one.plugin.name not in gone),
+            tuple(one for one in self.skills if one.plugin is None or one.plugin.name not in gone),
+            (*self.problems, *told),
         )
 
 
@@ -100,8 +151,8 @@ class ProjectPlace(NamedTuple):
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
     `depth` is how many levels of folders are looked into, `most` how many files are read. Of the
-    kind "skill" it is a folder of skills, whose files all count. With a `part` only the value of
-    that name in a JSON file counts: other settings in it change nothing.
+    kind "skill" or "plugin" it is a folder of these, whose files all count. With a `part` only the
+    value of that name in a JSON file counts: other settings in it change nothing.
     """
 
     name: str
@@ -120,6 +171,8 @@ PLACES = (
     ProjectPlace(".gemini/commands", "command", (".toml",), depth=4),
     ProjectPlace(".agents/skills", "skill"),
     ProjectPlace(".claude/skills", "skill"),
+    ProjectPlace(".agents/plugins", "plugin"),
+    ProjectPlace(".claude/plugins", "plugin"),
     ProjectPlace(".kogniterm/agents", "agent", (".md",), depth=3),
     ProjectPlace(".claude/agents", "agent", (".md",), depth=3),
     ProjectPlace(".kogniterm/hooks.json", "hooks"),
@@ -132,13 +185,21 @@ def walk(folder: Path) -> ProjectWalk:
     """Return what would have an effect in `folder`: a bounded number of small files, read once."""
     found = list(_instructions(folder))
     skills: list[ProjectSkill] = []
+    plugins = ProjectWalk()
     for place in PLACES:
         if place.kind == "skill":
-            here = [_skill(folder, name) for name in _skills(folder, place)]
-            found += (
-                replace(file, name=f"{one.name}/{file.name}") for one in here for file in one.files
-            )
+            here = [_skill(folder, name) for name in _folders(folder, place)]
+            found += _named(here)
             skills += here
+            continue
+        if place.kind == "plugin":
+            for name in _folders(folder, place):
+                one = walk_plugin(folder / name, name).without(plugins.plugins)
+                plugins = ProjectWalk(
+                    plugins.files + one.files,
+                    plugins.skills + one.skills,
+                    plugins.problems + one.problems,
+                )
             continue
         names = [place.name]
         if place.endings:
@@ -147,13 +208,67 @@ def walk(folder: Path) -> ProjectWalk:
             data = _counting(place, _read(folder, name))
             if data is not None:
                 found.append(_file(name, place.kind, data))
-    return ProjectWalk(tuple(found), tuple(skills))
+    return ProjectWalk((*found, *plugins.files), (*skills, *plugins.skills), plugins.problems)
+
+
+def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
+    """Return what the plugin in `folder` would have an effect with; `name` is before its names."""
+    try:
+        pinned = {one.name: one for one in pinned_files(folder, MANIFEST, MOST_PLUGIN_FILES)}
+        called, manifest = read_manifest(pinned[MANIFEST].text)
+    except UnusableValueError as error:
+        return ProjectWalk(problems=(plugin_problem(name, error.text),))
+    digests = {one.name: one.digest for one in pinned.values()}
+    plugin = PluginFolder(called, str(resolve_path(folder)), own, digests)
+    files, problems = list[ProjectFile](), list[Phrase]()
+    skills: dict[str, list[ProjectFile]] = {}
+    unused = dict(pinned)
+    for part in parts_of(manifest, pinned):
+        if isinstance(part, Phrase):
+            problems.append(Phrase("Plugin {path}: {why}.", {"path": name, "why": part}))
+            continue
+        file = replace(unused.pop(part.file, pinned[part.file]), plugin=plugin, below=part.below)
+        if part.kind == "skill":
+            skills.setdefault(part.place, []).append(replace(file, name=part.below))
+        elif file.is_text:
+            files.append(replace(file, name=f"{name}/{file.name}", kind=part.kind))
+        else:
+            unused[file.name] = pinned[file.name]
+            large = Phrase("{path} is not a text of up to 64 kB", {"path": file.name})
+            problems.append(Phrase("Plugin {path}: {why}.", {"path": name, "why": large}))
+    described = [
+        ProjectSkill(
+            posixpath.normpath(f"{name}/{top}"),
+            tuple(sorted(found, key=lambda one: one.name != SKILL_FILE)),
+            plugin=plugin,
+        )
+        for top, found in skills.items()
+    ]
+    files += _named(described)
+    files += (
+        replace(one, name=f"{name}/{one.name}", kind="plugin", part=name, plugin=plugin)
+        for one in unused.values()
+    )
+    return ProjectWalk(tuple(files), tuple(described), tuple(problems))
+
+
+def plugin_problem(path: str, why: Phrase) -> Phrase:
+    """Return that a plugin is not used."""
+    return Phrase("Plugin {path} not used: {why}.", {"path": path, "why": why})
+
+
+def _named(skills: Iterable[ProjectSkill]) -> Iterator[ProjectFile]:
+    """Yield the files of skills, named from the workspace."""
+    for one in skills:
+        yield from (
+            replace(file, name=f"{one.name}/{file.name}", part=one.name) for file in one.files
+        )
 
 
 def has_skills(folder: Path) -> bool:
-    """Return whether `folder` holds a folder of a skill, usable or not; reads no file."""
-    places = (place for place in PLACES if place.kind == "skill")
-    return any(True for place in places for _name in _skills(folder, place))
+    """Return whether `folder` holds a folder of a skill or plugin, usable or not; reads no file."""
+    places = (place for place in PLACES if place.kind in ("skill", "plugin"))
+    return any(True for place in places for _name in _folders(folder, place))
 
 
 def _instructions(folder: Path) -> Iterator[ProjectFile]:
@@ -188,20 +303,21 @@ def readable_text(folder: Path, name: str, inside: Path | None = None) -> str | 
     return None if data is None or b"\0" in data else _text(data)
 
 
-def _skills(folder: Path, place: ProjectPlace) -> Iterator[str]:
-    for name in skill_folders(folder / place.name, folder):
+def _folders(folder: Path, place: ProjectPlace) -> Iterator[str]:
+    holds = SKILL_FILE if place.kind == "skill" else MANIFEST
+    for name in folders_with(holds, folder / place.name, folder):
         yield f"{place.name}/{name}"
 
 
 def _skill(folder: Path, name: str) -> ProjectSkill:
     try:
-        return ProjectSkill(name, skill_files(folder / name))
+        return ProjectSkill(name, pinned_files(folder / name))
     except UnusableValueError as error:
         return ProjectSkill(name, problem=error.text)
 
 
-def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
-    """Yield the names of the folders in `place` that hold a SKILL.md, in order.
+def folders_with(file: str, place: Path, inside: Path | None = None) -> Iterator[str]:
+    """Yield the names of the folders in `place` that hold a `file`, in order.
 
     A link to a folder counts where it leads into `inside`, or anywhere when that is None.
     """
@@ -210,43 +326,45 @@ def skill_folders(place: Path, inside: Path | None = None) -> Iterator[str]:
     except (OSError, ValueError):
         return
     names = (one.path for one in walk_folder(top, None, WalkLimits(_MOST_SKILL_NAMES, depth=0)))
-    found = (name for name in names if _holds_a_skill(place / name, inside))
+    found = (name for name in names if _holds(file, place / name, inside))
     yield from islice(found, MOST_SKILLS)
 
 
-def _holds_a_skill(folder: Path, inside: Path | None) -> bool:
+def _holds(file: str, folder: Path, inside: Path | None) -> bool:
     try:
         real = resolve_path(folder)
         if inside is not None and not real.is_relative_to(resolve_path(inside)):
             return False
-        return os.path.lexists(real / SKILL_FILE)
+        return os.path.lexists(real / file)
     except (OSError, ValueError):
         return False
 
 
-def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
-    """Return all files of the skill in `folder`, SKILL.md first.
+def pinned_files(
+    folder: Path, first: str = SKILL_FILE, most: int = MOST_SKILL_FILES
+) -> tuple[ProjectFile, ...]:
+    """Return all files of the skill or plugin in `folder`, the one that describes it `first`.
 
     Raises `UnusableValueError` for a folder that cannot be pinned by its content.
     """
     try:
         top = resolve_path(folder)
-        names = list(islice(_pinnable_names(top), MOST_SKILL_FILES + 1))
+        names = list(islice(_pinnable_names(top), most + 1))
     except UnusableValueError:
         raise
     except (OSError, ValueError) as error:
         reason = why(error) if isinstance(error, OSError) else error
         raise UnusableValueError("its folder cannot be read: {why}", why=reason) from error
-    if len(names) > MOST_SKILL_FILES:
-        raise UnusableValueError("it has more than {count} files", count=MOST_SKILL_FILES)
+    if len(names) > most:
+        raise UnusableValueError("it has more than {count} files", count=most)
     found = []
-    for name in sorted(names, key=lambda name: (name != SKILL_FILE, name)):
+    for name in sorted(names, key=lambda name: (name != first, name)):
         data = _read(folder, name, LARGEST_SKILL_FILE)
         if data is None:
             raise UnusableValueError("{path} cannot be read", path=name)
         found.append(_file(name, "skill", data))
-    if not found or found[0].name != SKILL_FILE or not found[0].is_text:
-        raise UnusableValueError("{path} cannot be read", path=SKILL_FILE)
+    if not found or found[0].name != first or not found[0].is_text:
+        raise UnusableValueError("{path} cannot be read", path=first)
     return tuple(found)
 
 

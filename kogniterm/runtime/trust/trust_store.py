@@ -13,39 +13,95 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
+from kogniterm.host.safe_files import resolve_path
+from kogniterm.paths import Paths
+from kogniterm.runtime.trust.plugin_folders import MANIFEST
+from kogniterm.runtime.trust.project_places import (
+    ProjectFile,
+    ProjectWalk,
+    folders_with,
+    walk,
+    walk_plugin,
+)
 from kogniterm.storage.folders import private_folder, read_file, read_own_json, write_private
 from kogniterm.text.file_text import unified_diff
 from kogniterm.types import Phrase
 
 
-def trusted_files(
-    store: TrustStore, folder: Path, seen: ProjectWalk | None = None
-) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
-    """Return the files of `folder` that may have an effect, and notices about the others.
+class TrustSource(NamedTuple):
+    """A folder whose files have an effect once the user trusts it: a project, or an `own` plugin.
 
-    `seen` is what a walk just found there; without it, the folder is walked.
+    `own` plugins are in the user's configuration, and in force in every folder.
     """
-    seen = seen or walk(folder)
-    files, odd = seen.files, seen.passed_over
-    finding = store.finding(folder, files)
-    if not files or finding.trusted:
+
+    folder: Path
+    seen: ProjectWalk
+    finding: TrustFinding
+    own: bool
+
+    @property
+    def notices(self) -> tuple[Phrase, ...]:
+        """Return what the user is told about files that are not in force, or changed."""
+        files, finding = self.seen.files, self.finding
+        told = list(finding.texts) if finding.known else []
         # A rule that is gone or no longer readable has no effect any more: the user is told.
-        return files, (*(finding.texts if finding.known else ()), *odd)
-    names = ", ".join(dict.fromkeys(map(shown_name, files)))
-    ignored = Phrase(
-        "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
-        {"names": names},
-    )
-    # A folder that is not known needs no second notice: this one says how to trust it.
-    return (), (*(finding.texts if finding.known else ()), ignored, *odd)
+        if files and not finding.trusted:
+            # A folder that is not known needs no second notice: this one says how to trust it.
+            ignored = Phrase(
+                "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
+                {"names": ", ".join(dict.fromkeys(map(shown_name, files)))},
+            )
+            plugin = Phrase(
+                "Plugin {path} not used until you trust it: kogniterm trust -C {path}",
+                {"path": self.folder},
+            )
+            told.append(plugin if self.own else ignored)
+        return (*told, *self.seen.passed_over)
+
+
+def trust_sources(
+    paths: Paths, folder: Path, seen: ProjectWalk | None = None
+) -> tuple[TrustSource, ...]:
+    """Return the user's plugins and the project `folder`; of two plugins of one name, the first.
+
+    `seen` is what a walk just found in the folder; without it, the folder is walked.
+    """
+    store, own = TrustStore(paths.trust_file), paths.extensions.plugins
+    places = [own / name for name in folders_with(MANIFEST, own)]
+    walks = [(place, walk_plugin(place, str(place), own=True)) for place in places]
+    taken, found = set[str](), list[TrustSource]()
+    for place, here in (*walks, (folder, seen or walk(folder))):
+        left = here.without(taken)
+        taken |= set(here.plugins)
+        finding = store.finding(place, here.files)
+        found.append(TrustSource(place, left, finding, len(found) < len(walks)))
+    return tuple(found)
+
+
+def trusted_files(
+    paths: Paths, folder: Path, seen: ProjectWalk | None = None
+) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
+    """Return the files that may have an effect in `folder`, and notices about the others.
+
+    They are those of the user's plugins and its own. `seen` is what a walk just found there.
+    """
+    sources = trust_sources(paths, folder, seen)
+    files = tuple(file for one in sources if one.finding.trusted for file in one.seen.files)
+    return files, tuple(notice for one in sources for notice in one.notices)
+
+
+def walk_to_trust(paths: Paths, folder: Path) -> ProjectWalk:
+    """Return what trusting `folder` would put in force: a project's files, or a plugin of yours."""
+    own = paths.extensions.plugins
+    for name in folders_with(MANIFEST, own):
+        if resolve_path(own / name) == resolve_path(folder):
+            return walk_plugin(folder, str(own / name), own=True)
+    return walk(folder)
 
 
 def shown_name(file: ProjectFile) -> str:
     """Return the name of a file as it is listed: of a skill, that of its folder."""
-    if file.kind != "skill":
-        return file.name
-    return "/".join(file.name.split("/")[:3])
+    return file.part or file.name
 
 
 class TrustFinding(NamedTuple):

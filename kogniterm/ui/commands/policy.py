@@ -119,7 +119,7 @@ async def trust(repl: Repl, argument: str) -> None:
         repl.read_custom_commands()
         write_report(repl, report)
         return
-    found = trust_actions.compare(trust_actions.store_of(session), Path(session.folder))
+    found = trust_actions.compare(session.archive.paths, Path(session.folder))
     write_report(repl, Report(rows=found.rows, notes=found.texts))
     for change in found.changes.values():
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.paths import Paths
 from kogniterm.runtime.trust.instruction_texts import instructions_text
 from kogniterm.runtime.trust.project_places import MAX_FILE, walk
 from kogniterm.runtime.trust.trust_store import (
@@ -29,8 +30,13 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> TrustStore:
-    return TrustStore(tmp_path / "data" / "trust.json")
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path / "config", tmp_path / "data", tmp_path / "cache")
+
+
+@pytest.fixture
+def store(paths: Paths) -> TrustStore:
+    return TrustStore(paths.trust_file)
 
 
 def test_new_changed_and_missing_files_are_told_apart() -> None:
@@ -61,13 +67,13 @@ def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -
 
 
 def test_nothing_of_an_untrusted_folder_is_used_and_the_user_is_told(
-    project: Path, store: TrustStore
+    project: Path, store: TrustStore, paths: Paths
 ) -> None:
-    files, told = trusted_files(store, project)
+    files, told = trusted_files(paths, project)
     assert files == ()
     assert "AGENTS.md" in str(told[-1])
     store.trust(project, walk(project).files)
-    files, told = trusted_files(store, project)
+    files, told = trusted_files(paths, project)
     assert len(files) == 3
     assert told == ()
 
@@ -83,8 +89,8 @@ def test_trust_is_not_inherited_and_can_be_revoked(project: Path, store: TrustSt
     assert not store.finding(project, walk(project).files).known
 
 
-def test_an_empty_folder_wants_nothing(tmp_path: Path, store: TrustStore) -> None:
-    assert trusted_files(store, tmp_path) == ((), ())
+def test_an_empty_folder_wants_nothing(tmp_path: Path, paths: Paths) -> None:
+    assert trusted_files(paths, tmp_path) == ((), ())
 
 
 def test_a_link_to_the_folder_is_the_folder(
@@ -139,13 +145,13 @@ def test_a_closed_folder_brings_nothing_and_closes_nothing(project: Path) -> Non
     hidden.chmod(0o700)
 
 
-def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
+def test_a_rule_that_went_is_told(project: Path, store: TrustStore, paths: Paths) -> None:
     store.trust(project, walk(project).files)
-    assert trusted_files(store, project)[1] == ()
+    assert trusted_files(paths, project)[1] == ()
     policy = project / ".kogniterm" / "policy.toml"
     policy.chmod(0o000)
     with ordinary():
-        files, told = trusted_files(store, project)
+        files, told = trusted_files(paths, project)
     assert {file.kind for file in files} == {"instructions", "command"}
     assert [str(text) for text in told] == [
         "No longer present or not readable: .kogniterm/policy.toml."

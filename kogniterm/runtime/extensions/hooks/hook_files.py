@@ -50,7 +50,8 @@ _WITH_ARGUMENTS = re.compile(r"(\w+)\(.*\)")
 class Hook:
     """A command to run at an event; `source` is the file it stands in, `own` if it is the user's.
 
-    With `sandboxed` False the user lets it run outside the sandbox.
+    With `sandboxed` False the user lets it run outside the sandbox. `root` is the folder of its
+    plugin.
     """
 
     event: HookEvent
@@ -61,6 +62,7 @@ class Hook:
     timeout: float = TIMEOUT
     sandboxed: bool = True
     pattern: re.Pattern[str] | None = None
+    root: str = ""
 
     @property
     def name(self) -> str:
@@ -84,10 +86,10 @@ class HookSet:
 
     def matching(self, event: HookEvent, subject: str = "") -> tuple[Hook, ...]:
         """Return the hooks that run; of those with one command, the first of the user's."""
-        found: dict[str, Hook] = {}
+        found: dict[tuple[str, str], Hook] = {}
         for hook in self.hooks:
             if hook.event == event and hook.matches(subject):
-                found.setdefault(hook.command, hook)
+                found.setdefault((hook.command, hook.root), hook)
         return tuple(found.values())
 
 
@@ -101,11 +103,22 @@ def user_hooks(file: Path) -> HookSet:
 
 
 def project_hooks(files: Iterable[ProjectFile]) -> HookSet:
-    """Return the hooks among the trusted `files`. Raises `SettingsError` for a mistake."""
+    """Return the hooks among the trusted `files`.
+
+    Raises `SettingsError` for a mistake; one in a plugin is a notice, and the others run.
+    """
     found = HookSet()
     for file in files:
-        if file.kind == "hooks":
-            found += read_hooks(file.text, file.name, own=False)
+        if file.kind != "hooks":
+            continue
+        try:
+            here = read_hooks(file.text, file.name, own=False)
+        except SettingsError as error:
+            if file.plugin is None:
+                raise
+            here = HookSet(notices=(error.text,))
+        root = file.plugin.root if file.plugin is not None else ""
+        found += HookSet(tuple(replace(one, root=root) for one in here.hooks), here.notices)
     return found
 
 

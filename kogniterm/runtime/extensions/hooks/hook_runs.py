@@ -21,6 +21,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_program
 from kogniterm.runtime.extensions.extension_port import Choice
 from kogniterm.runtime.extensions.hooks.hook_files import GUARDS, Hook
+from kogniterm.runtime.trust.plugin_folders import ROOT
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean, whole
 from kogniterm.types import Phrase
@@ -105,7 +106,7 @@ async def run_hook(
     try:
         program = await ConfinedProgram.start(
             [shell, "-c", hook.command],
-            env=place.env,
+            env={**place.env, ROOT: hook.root} if hook.root else place.env,
             cwd=place.cwd,
             sandbox=place.sandbox_of(hook),
             temporary=place.temporary,

@@ -224,6 +224,9 @@ _FAILED_PROJECT = Phrase(
     "The hook {name} failed, so this was refused: {why}. Correct it, or switch the project's hooks "
     "off with /trust revoke, or in a shell kogniterm trust --revoke."
 )
+_FAILED_PLUGIN = Phrase(
+    "The hook {name} failed, so this was refused: {why}. Correct it, or remove the plugin: {folder}"
+)
 _SAID: Mapping[Choice, tuple[Phrase, Phrase]] = {
     "deny": (
         Phrase("The hook {name} refused this: {words}"), Phrase("The hook {name} refused this."),
@@ -241,8 +244,14 @@ _SAID: Mapping[Choice, tuple[Phrase, Phrase]] = {
 def _reason(answer: HookAnswer) -> Phrase:
     hook = answer.hook
     if answer.failure is not None:
-        template = (_FAILED_OWN if hook.own else _FAILED_PROJECT).template
-        values = {"name": hook.name, "why": answer.failure, "event": hook.event}
+        failed = _FAILED_OWN if hook.own else _FAILED_PLUGIN if hook.root else _FAILED_PROJECT
+        template = failed.template
+        values = {
+            "name": hook.name,
+            "why": answer.failure,
+            "event": hook.event,
+            "folder": hook.root,
+        }
         return Phrase(template, values)
     given, without = _SAID[answer.choice]
     if not answer.reason:

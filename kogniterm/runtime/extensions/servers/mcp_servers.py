@@ -8,6 +8,7 @@ changed since the user trusted it, is shown and asked about before it is called.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from kogniterm.errors import SettingsError, ToolError, UnusableValueError, UsageError
+from kogniterm.runtime.trust.plugin_folders import ROOT, PluginFolder
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.settings.user_files import read_if_there
+from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
@@ -84,17 +86,36 @@ def load_servers(
     editor, the project.
     """
     files = [user_servers(user_file)]
-    files += [
-        parse_servers(one.text, str(Path(folder) / one.name), of_project=True)
-        for one in project
-        if one.kind == "mcp"
-    ]
+    files += [_servers_in(one, Path(folder)) for one in project if one.kind == "mcp"]
     known: dict[str, ServerConfig] = {}
     for servers in (files[0].servers, more, *(one.servers for one in files[1:])):
         for server in servers:
             # Rules name the tools of a server by this, so that no other server has the same.
             known.setdefault(server_prefix(server.name), server)
     return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
+
+
+def _servers_in(file: ProjectFile, folder: Path) -> Servers:
+    """Return the servers in a trusted file; those of a plugin have its name before their own."""
+    origin, plugin = str(folder / file.name), file.plugin
+    if plugin is None:
+        return parse_servers(file.text, origin, of_project=True)
+    text = file.text.replace(f"${{{ROOT}}}", json.dumps(plugin.root)[1:-1])
+    with suppress(SettingsError):  # which is a problem of the servers
+        entries = json_values(origin, text).data
+        text = json.dumps({"mcpServers": entries.get("mcpServers", entries)})
+    found = parse_servers(text, origin, of_project=True)
+    return found._replace(servers=tuple(_of_plugin(one, plugin) for one in found.servers))
+
+
+def _of_plugin(server: ServerConfig, plugin: PluginFolder) -> ServerConfig:
+    """Return a server of a plugin, whose relative paths mean its own folder and no workspace's."""
+    name, command = f"plugin_{plugin.name}_{server.name}", server.command
+    if not server.local:
+        return replace(server, name=name)
+    if "/" in command and command[0] not in "/~":
+        command = str(Path(plugin.root) / command)
+    return replace(server, name=name, command=command, env={ROOT: plugin.root, **server.env})
 
 
 def user_servers(file: Path) -> Servers:

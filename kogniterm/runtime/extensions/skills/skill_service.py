@@ -177,9 +177,9 @@ class SkillService(Extension):
     def may_read(self, path: Path) -> bool:
         """Return whether a resolved path is a file of a usable skill, as it was trusted."""
         for one in self.found:
-            if not one.usable or not path.is_relative_to(one.folder):
+            if not one.usable or not path.is_relative_to(one.top):
                 continue
-            if is_secret(f"/{path.relative_to(one.folder)}"):
+            if is_secret(f"/{path.relative_to(one.top)}"):
                 return False
             try:
                 data = read_regular(path, LARGEST_SKILL_FILE + 1)
@@ -194,10 +194,10 @@ class SkillService(Extension):
         for one in self.found:
             if not one.usable:
                 continue
-            names = {str(one.folder), str(one.folder).replace(str(Path.home()), "~", 1)}
-            if one.folder.is_relative_to(workspace):
-                names.add(str(one.folder.relative_to(workspace)))
-            if Path(cwd).is_relative_to(one.folder) or any(name in command for name in names):
+            names = {str(one.top), str(one.top).replace(str(Path.home()), "~", 1)}
+            if one.top.is_relative_to(workspace):
+                names.add(str(one.top.relative_to(workspace)))
+            if Path(cwd).is_relative_to(one.top) or any(name in command for name in names):
                 return True
         return False
 
@@ -277,6 +277,12 @@ class SkillService(Extension):
                 return Phrase(
                     "the skill {name} changed since it was accepted; kogniterm skills trust {name}",
                     name,
+                )
+            case "untrusted" if one.plugin is not None and one.plugin.own:
+                values: dict[str, object] = {**name, "path": one.plugin.root}
+                return Phrase(
+                    "the plugin of the skill {name} is not trusted; kogniterm trust -C {path}",
+                    values,
                 )
             case "untrusted":
                 return Phrase(

@@ -24,16 +24,19 @@ from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.host.safe_files import resolve_path
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.front_matter import MarkdownDocument, read_document
+from kogniterm.runtime.trust.plugin_folders import PluginFolder
 from kogniterm.runtime.trust.project_places import (
     SHARED_PLACES,
+    SKILL_FILE,
     ProjectFile,
+    ProjectSkill,
     ProjectWalk,
+    folders_with,
     has_skills,
-    skill_files,
-    skill_folders,
+    pinned_files,
     walk,
 )
-from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
+from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore, trust_sources
 from kogniterm.storage.folders import read_own_json, write_private
 from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word
@@ -47,7 +50,7 @@ _TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _IGNORED = ("context", "agent", "model", "hooks")
 """Fields of Claude Code that have no effect here."""
 
-Where = Literal["user", "project", "shared"]
+Where = Literal["user", "project", "shared", "plugin"]
 State = Literal["ready", "manual", "off", "new", "changed", "untrusted", "unusable", "hidden"]
 """`manual`: only the user runs it; `new` and `changed`: not accepted; `untrusted`: the folder is
 not trusted; `unusable`: see its problem; `hidden`: another one has its name."""
@@ -88,6 +91,12 @@ class FoundSkill:
     skill: Skill | None = None
     files: tuple[ProjectFile, ...] = ()
     problem: Phrase | None = None
+    plugin: PluginFolder | None = None
+
+    @property
+    def top(self) -> Path:
+        """Return the folder whose files it may use: its own, or that of its plugin."""
+        return Path(self.plugin.root) if self.plugin is not None else self.folder
 
     @property
     def usable(self) -> bool:
@@ -96,9 +105,11 @@ class FoundSkill:
 
     def digest_of(self, path: Path) -> str | None:
         """Return the digest by which a file of the skill was pinned; None for no file of it."""
-        if not path.is_relative_to(self.folder):
+        if not path.is_relative_to(self.top):
             return None
-        name = str(path.relative_to(self.folder))
+        name = str(path.relative_to(self.top))
+        if self.plugin is not None:
+            return self.plugin.digests.get(name)
         return next((one.digest for one in self.files if one.name == name), None)
 
 
@@ -133,31 +144,25 @@ class SkillSources:
 
     def _all(self, seen: ProjectWalk | None) -> Iterator[FoundSkill]:
         own = self.paths.extensions.skills
-        for name in skill_folders(own):
+        for name in folders_with(SKILL_FILE, own):
             yield _read(own / name, "user", str(own))
         project = tuple(self._project(seen))
         yield from (one for one in project if one.usable)
         for short in SHARED_PLACES:
             place = self.home / short
-            for name in skill_folders(place):
+            for name in folders_with(SKILL_FILE, place):
                 yield self._judged(_read(place / name, "shared", f"~/{short}"))
         yield from (one for one in project if not one.usable)
 
     def _project(self, seen: ProjectWalk | None) -> Iterator[FoundSkill]:
-        """Yield the skills of the project; the folder is walked only if there are any."""
+        """Yield the skills of plugins and the project, which is walked only if it has any."""
         if seen is None:
             seen = walk(self.folder) if has_skills(self.folder) else ProjectWalk()
-        if not seen.skills:
-            return
-        store = TrustStore(self.paths.trust_file)
-        trusted = store.finding(self.folder, seen.files).trusted
-        for skill in seen.skills:
-            folder, place = self.folder / skill.name, skill.name.rpartition("/")[0]
-            if skill.problem is not None:
-                one = _unusable(folder, "project", place, skill.problem)
-            else:
-                one = _described(folder, "project", place, skill.files)
-            yield replace(one, state="untrusted") if one.usable and not trusted else one
+        for source in trust_sources(self.paths, self.folder, seen):
+            for skill in source.seen.skills:
+                one = _of_project(source.folder / skill.name, skill)
+                untrusted = one.usable and not source.finding.trusted
+                yield replace(one, state="untrusted") if untrusted else one
 
     def _judged(self, one: FoundSkill) -> FoundSkill:
         """Return a shared skill with what its acceptance says."""
@@ -195,7 +200,7 @@ class SkillSources:
 
 def read_skill(folder: Path) -> tuple[Skill, tuple[ProjectFile, ...]]:
     """Return a skill with all its files. Raises `UnusableValueError` with the reason."""
-    files = skill_files(folder)
+    files = pinned_files(folder)
     return parse_skill(folder.name, files[0].text), files
 
 
@@ -241,7 +246,7 @@ def _is_on(document: MarkdownDocument, name: str, *, default: bool) -> bool:
 
 def _read(folder: Path, where: Where, place: str) -> FoundSkill:
     try:
-        files = skill_files(folder)
+        files = pinned_files(folder)
     except UnusableValueError as error:
         return _unusable(folder, where, place, error.text)
     return _described(folder, where, place, files)
@@ -262,6 +267,21 @@ def _described(
         return _unusable(folder, where, place, error.text)
     state: State = "ready" if skill.for_model else "manual"
     return FoundSkill(folder.name, where, place, real, state, skill, files)
+
+
+def _of_project(folder: Path, skill: ProjectSkill) -> FoundSkill:
+    """Return a skill of a project or a plugin, with the plugin's name before its own."""
+    place, plugin = skill.name.rpartition("/")[0], skill.plugin
+    if skill.problem is not None:
+        return _unusable(folder, "project", place, skill.problem)
+    if plugin is None:
+        return _described(folder, "project", place, skill.files)
+    one = _described(folder, "plugin", place, skill.files)
+    name = f"{plugin.name}:{one.name}"
+    if one.skill is None:
+        return replace(one, name=name, plugin=plugin)
+    body = plugin.filled(one.skill.body)
+    return replace(one, name=name, plugin=plugin, skill=replace(one.skill, name=name, body=body))
 
 
 def _in_order(same: list[FoundSkill]) -> Iterator[FoundSkill]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers, unknown_server
-from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
+from kogniterm.runtime.trust.trust_store import trusted_files
 from kogniterm.settings import environment
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
@@ -22,7 +22,7 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
 
     Raises `UsageError` when there is none, or when it is a program of this machine.
     """
-    files, _told = trusted_files(TrustStore(paths.trust_file), folder)
+    files, _told = trusted_files(paths, folder)
     listed = load_servers(paths.extensions.mcp_servers, files, folder)
     servers = {one.name: one for one in listed.servers}
     found = servers.get(name)

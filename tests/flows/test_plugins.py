@@ -1,0 +1,212 @@
+"""A folder in the form of a Claude Code plugin: trusted as one, read as its parts are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.paths import resolve
+from kogniterm.runtime.inputs.custom_commands import command_input, custom_commands_of
+from kogniterm.runtime.operations import trust_actions
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.trust_store import TrustStore
+from tests.flows.conftest import Flow, MakeFlow
+from tests.support.programs import require_sandbox
+from tests.ui.commands.commanded import Commanded
+
+SAYS = "echo $CLAUDE_PLUGIN_ROOT"
+HOOKS = {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": SAYS}]}]}
+FILES = {
+    "commands/check.md": "Check with ${CLAUDE_PLUGIN_ROOT}/scripts/check.sh: $ARGUMENTS",
+    "agents/checker.md": "---\ndescription: Checks.\n---\nCheck.",
+    "skills/tidy/SKILL.md": "---\ndescription: Tidies.\n---\nSee ${CLAUDE_PLUGIN_ROOT}/scripts.",
+    "hooks/hooks.json": json.dumps({"hooks": HOOKS}),
+    ".mcp.json": json.dumps({"files": {"command": "./serve", "args": ["${CLAUDE_PLUGIN_ROOT}"]}}),
+    "scripts/check.sh": "echo checked",
+}
+
+
+def install(place: Path, at: str = "review", **manifest: object) -> Path:
+    """Write a plugin with a part of each kind."""
+    folder = place / at
+    said = json.dumps({"name": "review", **manifest})
+    for file, text in {".claude-plugin/plugin.json": said, **FILES}.items():
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def of_project(flow: Flow) -> Path:
+    return flow.folder / ".agents" / "plugins"
+
+
+def of_user(flow: Flow) -> Path:
+    return Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "plugins"
+
+
+def trust(flow: Flow, folder: Path) -> trust_actions.FolderTrust:
+    """Trust a folder as `kogniterm trust -C FOLDER` does."""
+    paths = resolve(flow.environ)
+    found = trust_actions.compare(paths, folder)
+    TrustStore(paths.trust_file).trust(folder, found.files)
+    return found
+
+
+def parts(session: LiveSession) -> set[str]:
+    """Return the parts of plugins that are in force."""
+    extensions = session.extensions
+    return {
+        *(f"/{one.name}" for one in custom_commands_of(session, ())[0]),
+        *(f"@{name}" for name in session.context.agents.named),
+        *(one.name for one in extensions.skills.look() if one.usable),
+        *extensions.servers.servers,
+        *(one.command for one in extensions.hook_service.all.hooks),
+    }
+
+
+ALL = {"/review:check", "@review:checker", "review:tidy", "plugin_review_files", SAYS}
+
+
+async def test_a_plugin_of_a_project_is_trusted_as_one_and_shows_all_its_parts(
+    make_flow: MakeFlow,
+) -> None:
+    require_sandbox("auto")
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(of_project(flow))
+    assert parts(flow.open()) == set()
+    await flow.run("hi")
+    assert not any(str(folder) in text for text in flow.shown)  # its hook did not run
+    repl = Commanded(flow.session, answers=["yes"])
+    shown = " ".join((await repl.type("/trust")).split())
+    for part in (
+        "review/commands/check.md custom command", "review/agents/checker.md sub-agent",
+        "review/skills/tidy skill", "review/hooks/hooks.json hooks", "review/.mcp.json MCP servers",
+        "plugins/review other files of a plugin",
+    ):  # fmt: skip
+        assert part in shown
+    flow.close()
+    session = flow.open()
+    assert parts(session) == ALL
+    await flow.run("hi")
+    assert any(f"\n{folder}\n" in text for text in flow.shown)  # its hook ran, and knows where
+    given, _names = command_input(session, "/review:check now", ())
+    assert given is not None
+    assert given.text == f"Check with {folder}/scripts/check.sh: now"
+    assert f"See {folder}/scripts." in session.extensions.skills.template("review:tidy")
+    server = session.extensions.servers.servers["plugin_review_files"].config
+    assert (server.command, server.args) == (f"{folder}/serve", (str(folder),))
+    flow.close()
+    (folder / "scripts/check.sh").write_text("echo owned")
+    session = flow.open()
+    assert parts(session) == set()
+    assert any("check.sh" in str(one) for one in session.notices)
+
+
+async def test_a_plugin_of_the_user_is_in_force_in_every_folder_once_trusted(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(of_user(flow))
+    session = flow.open()
+    assert parts(session) == set()
+    (told,) = [str(one) for one in session.notices if "Plugin" in str(one)]
+    assert told.endswith(f"kogniterm trust -C {folder}")
+    with pytest.raises(UsageError, match="trust -C"):
+        session.extensions.skills.template("review:tidy")
+    flow.close()
+    trust(flow, folder)
+    session = flow.open()
+    assert parts(session) == ALL
+    assert session.extensions.skills.may_read(folder / "scripts/check.sh")
+    # Trust of the workspace is another one: neither giving nor revoking it touches the plugin.
+    (flow.folder / "AGENTS.md").write_text("Use tabs.")
+    repl = Commanded(session, answers=["yes"])
+    await repl.type("/trust")
+    assert parts(session) == ALL
+    await repl.type("/trust revoke")
+    assert parts(session) == ALL
+    flow.close()
+    (folder / "hooks/new.sh").write_text("")
+    assert parts(flow.open()) == set()
+    flow.close()
+    trust(flow, folder)
+    assert parts(flow.open()) == ALL
+    flow.close()
+    folder.rename(flow.folder / "elsewhere")
+    assert parts(flow.open()) == set()
+
+
+async def test_of_two_plugins_of_one_name_the_first_is_used_whole(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    install(flow.folder / ".agents" / "plugins")
+    other = install(flow.folder / ".claude" / "plugins", "again")
+    (other / "commands/more.md").write_text("More")
+    trust(flow, flow.folder)
+    session = flow.open()
+    assert parts(session) == ALL
+    problem = f"Plugin {other} not used: another plugin has its name."
+    assert problem in map(str, session.notices)
+    flow.close()
+    mine = install(of_user(flow))
+    (mine / "commands/mine.md").write_text("Mine")
+    trust(flow, mine)
+    assert parts(flow.open()) == {*ALL, "/review:mine"}
+
+
+async def test_a_wrong_part_is_one_notice_and_the_others_work(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    (flow.folder / "outside.md").write_text("Outside")
+    wrong = ["../../../outside.md", "/etc", "./missing"]
+    folder = install(of_project(flow), commands=[*wrong, "./more"], mcpServers=3)
+    (folder / "more").mkdir()
+    (folder / "more/extra.md").write_text("Extra")
+    (folder / "hooks/hooks.json").write_text("{")
+    trust(flow, flow.folder)
+    session = flow.open()
+    assert parts(session) == {*ALL - {SAYS}, "/review:extra"}
+    told = "\n".join(map(str, session.notices))
+    for path in wrong:
+        assert f"commands names {path}, which is not in its folder." in told
+    assert "mcpServers is not a path." in told
+    assert "hooks/hooks.json" in told
+
+
+async def test_hooks_and_servers_in_the_manifest_are_shown_and_kept_apart(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow()
+    servers = {"more": {"command": "python3"}}
+    install(of_project(flow), hooks=HOOKS, mcpServers=servers)
+    twin = install(of_project(flow), "twin", name="twin")
+    found = trust(flow, flow.folder)
+    manifest = {
+        str(kind) for name, kind in found.rows if name.endswith("review/.claude-plugin/plugin.json")
+    }
+    assert manifest == {"hooks", "MCP servers"}
+    session = flow.open()
+    assert "plugin_review_more" in session.extensions.servers.servers
+    # The same command of another plugin is another hook.
+    hooks = session.extensions.hook_service.all.matching("UserPromptSubmit")
+    assert str(twin) in {one.root for one in hooks}
+    assert len({one.root for one in hooks}) == 2
+
+
+@pytest.mark.parametrize("link", ["/etc/passwd", "nowhere"])
+async def test_a_plugin_that_cannot_be_pinned_has_no_effect(make_flow: MakeFlow, link: str) -> None:
+    flow = make_flow()
+    folder = install(of_project(flow))
+    os.symlink(link, folder / "commands/link.md")  # noqa: PTH211 - it may lead nowhere
+    trust(flow, flow.folder)
+    session = flow.open()
+    assert parts(session) == set()
+    assert any("commands/link.md is a link" in str(one) for one in session.notices)
+    outside = install(flow.folder.parent / "outside", name="far")
+    (of_project(flow) / "far").symlink_to(outside)
+    assert not any(
+        "far" in one.name for one in trust_actions.compare(resolve(flow.environ), flow.folder).files
+    )
