@@ -31,7 +31,8 @@ help:
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
 	@echo "make plant-faults  SEED=1: which of 60 planted faults the fast tests see"
-	@echo "make bench     KogniTerm beside its floors, as ratios, written to benchmarks/results"
+	@echo "make bench     KogniTerm beside its floors, as ratios, written to benchmarks/results;"
+	@echo "                PEERS=1 measures codex and Claude Code, from npm, as well"
 	@echo "make gate      fails when KogniTerm takes more CPU time than benchmarks/limits.toml allows"
 	@echo "make eval      the local model and the plain loop over the table of tasks"
 	@echo "make docs      the generated pages and .env.example"
@@ -117,6 +118,7 @@ bench: install
 	$(BIN)/python -m benchmarks.keyboard
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.task_queue
+	$(if $(PEERS),$(BIN)/python -m benchmarks.peers)
 
 gate: install
 	$(BIN)/python -m benchmarks.gate $(GATE_ARGS)

@@ -26,6 +26,7 @@ RESULTS = Path(__file__).parent / "results"
 PARTS: Mapping[str, Callable[[Place, int], list[Row]]] = {
     "start": rows.start,
     "warm": rows.warm_start,
+    "homes": rows.homes,
     "steps": rows.steps,
     "output": lambda at, runs: rows.output(at, 100, runs),
     "gigabyte": lambda at, runs: rows.output(at, 1000, 1),

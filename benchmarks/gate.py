@@ -10,6 +10,7 @@ above its limit is measured again, twice as often, and fails only if it is above
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -130,7 +131,16 @@ def listing(at: Place) -> float:
     return _cpu(words, there) / _cpu(python(floors.LOOP, "0"), at)
 
 
+def modules(at: Place) -> float:
+    """Return the number of KogniTerm's modules that a one-shot of one step imports."""
+    environ = {**at.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    words = at.run(at.steps(1))
+    done = subprocess.run(words, env=environ, check=True, capture_output=True, text=True)
+    return float(len(set(re.findall(r"\| +(kogniterm[\w.]*)$", done.stderr, re.MULTILINE))))
+
+
 PARTS: Mapping[str, Part] = {
+    "modules": Part(modules, 1),
     "version": Part(version, 15),
     "prompt": Part(prompt, 7),
     "one_shot": Part(one_shot, 3),

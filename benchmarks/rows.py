@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import floors
+from benchmarks import memory as memory_rows
 from benchmarks.measuring import (
     PYTHON,
     ROOT,
@@ -33,12 +34,22 @@ from benchmarks.measuring import (
     quiet,
     run,
     seconds_to,
+    tree_share,
 )
+from kogniterm.host.identity import account_name
+from kogniterm.memory import open_memory
 
 LINE = "x" * 99
 SESSIONS = 2000
 FACTS = 100_000
 TURNS = (10, 1000, 10_000)
+USED_SESSIONS, USED_FACTS = 300, 1000
+LOGINS: Mapping[str, Mapping[str, str]] = {
+    "desktop": {"DISPLAY": ":0"},
+    "container": {"HOSTNAME": "container"},
+    "SSH": {"SSH_CONNECTION": "127.0.0.1 50000 127.0.0.1 22", "SSH_TTY": "/dev/pts/0"},
+}
+"""Variables of a login; only a desktop has a runtime folder."""
 KEYS = (Mark("›", "zq"), Mark("zq"))
 """A prompt takes keys when it shows what was typed."""
 ANSWER = "Hello from the model"
@@ -154,11 +165,9 @@ def warm_start(at: Place, runs: int) -> list[Row]:
     warm = home(at.folder, warm=True)
     finish = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     finish(at.run(hello), env=warm)
-    until, sockets = time.monotonic() + 60, Path(warm["XDG_RUNTIME_DIR"], "kogniterm")
-    while not list(sockets.glob("*.sock")):
-        if time.monotonic() > until:
-            return []  # warm starts are not available here
-        time.sleep(0.05)
+    if not _serves(at.folder):
+        return []  # warm starts are not available here
+    sockets = Path(warm["XDG_RUNTIME_DIR"], "kogniterm")
     server = int(next(sockets.glob("*.lock")).read_text())
     first, twenty = at.run(hello, "--output", "stream-json"), at.run(at.steps(20))
     calls: Sequence[tuple[str, str, Callable[[Mapping[str, str]], float]]] = (
@@ -176,7 +185,8 @@ def warm_start(at: Place, runs: int) -> list[Row]:
     )  # fmt: skip
     try:
         found = [_warm_row(at, runs, warm, *call) for call in calls]
-        return [*found, _warm_cpu(at, runs, warm, server, twenty)]
+        idle = Row("warm server, idle, memory (PSS)", "MB", tree_share(server), goal="60")
+        return [*found, _warm_cpu(at, runs, warm, server, twenty), idle]
     finally:
         finish([*at.kogniterm, "warm", "stop"], env=warm)
 
@@ -213,6 +223,55 @@ def _warm_cpu(
     figures = [middle([one.cpu for one in found]) for found in (ours, plain, loop)]
     floor = dict(zip(("plain", "LangGraph loop"), figures[1:], strict=True))
     return Row("20 steps, one-shot, warm", "s CPU", figures[0], floor, "1.0")
+
+
+def _serves(folder: Path) -> bool:
+    """Wait for a warm server below `folder`; return whether there is one."""
+    until = time.monotonic() + 60
+    while not list(folder.rglob("*.sock")):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def homes(at: Place, runs: int) -> list[Row]:
+    """Measure a warm and a plain one-shot in a fresh and a used home, as each login starts it."""
+    hello = at.script("hello", [{"text": ANSWER, "repeat": "forever"}])
+    words, found = at.run(hello, "--output", "stream-json"), []
+    for kind, (login, variables) in itertools.product(("fresh", "used"), LOGINS.items()):
+        folder = at.folder / f"{kind} {login}"
+        folder.mkdir()
+        warm = {**home(folder, warm=True), **variables}
+        if login != "desktop":
+            del warm["XDG_RUNTIME_DIR"]
+        if kind == "used":
+            _use(Path(warm["KOGNITERM_DATA_DIR"]))
+        subprocess.run(words, env=warm, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        if not _serves(folder):
+            continue
+        try:
+            name = f"one-shot, to the first model request, {kind} home, {login}, warm"
+            first = partial(seconds_to, words, marks=[Mark('"model_called"')], cwd=folder)
+            times = [(first(warm), first({**warm, "KOGNITERM_WARM": "off"})) for _ in range(runs)]
+            ours, plain = map(middle, zip(*times, strict=True))
+            found.append(Row(name, "s", ours, {"plain": plain}))
+        finally:
+            subprocess.run(
+                [*at.kogniterm, "warm", "stop"], env=warm, capture_output=True, check=True
+            )
+    return found
+
+
+def _use(data: Path) -> None:
+    """Fill a data folder with the sessions and facts of a user of some months."""
+    data.mkdir()
+    file = str(data / "kogniterm.db")
+    words = [PYTHON, "-m", "benchmarks.sessions", "--make", str(USED_SESSIONS), file]
+    subprocess.run(words, cwd=ROOT, check=True)
+    with open_memory(file, user=account_name()) as memory:
+        for text in memory_rows.many(memory_rows.read_set(memory_rows.SET)[0], USED_FACTS):
+            memory.add(text, scope="everywhere")
 
 
 def _seconds(work: Callable[[], object]) -> float:
