@@ -123,8 +123,8 @@ def _read_value(argument: Argument, word: str) -> Any:
         ) from error
 
 
-def write_report(repl: Any, report: Report) -> None:
-    """Show the report of an action: its lines, its rows and its notes."""
+def write_report(repl: Any, report: Report, *, level: str = "info") -> None:
+    """Show the report of an action: its lines, its rows and its notes, which have a `level`."""
     for line in report.lines:
         repl.display.say(line if isinstance(line, Phrase) else Phrase("{text}", {"text": line}))
     rows = [[one if isinstance(one, str) else translate(one) for one in row] for row in report.rows]
@@ -132,7 +132,7 @@ def write_report(repl: Any, report: Report) -> None:
         between = ["muted"] * (len(rows[0]) - 2)
         repl.display.write(table(rows, ("accent", *between, "")))
     for note in report.notes:
-        repl.display.say(note)
+        repl.display.say(note, level)
 
 
 _Word = TypeVar("_Word", bound=str)

@@ -74,7 +74,7 @@ async def forget(repl: Repl, argument: str) -> None:
     if receipt is None:
         repl.display.say(Phrase("Nothing was forgotten."))
         return
-    write_report(repl, report_forgetting(receipt))
+    write_report(repl, report_forgetting(receipt), level="warning")
     own = Phrase("the input history of this prompt, until you quit")
     repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 

@@ -255,17 +255,19 @@ class ChoiceQuestion(Question[Value]):
     body: Sequence[str | tuple[str, str]]
     choices: Sequence[Option[Value]]
 
+    reading = ("pageup", "pagedown")
+
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> QuestionText:
-        """Return the title and the end of the body."""
+        """Return the title and the body."""
         from rich.text import Text
 
         from kogniterm.ui.screen.paint import Readable
 
         head = painter.lines(Readable(Text(self.title, "heading")), columns)
         parts = (Readable(Text.assemble(part)) for part in self.body)
-        body = [line for part in parts for line in painter.lines(part, columns)]
-        room = max(rows - len(head), 0)
-        return QuestionText([*head, *(body[-room:] if room else [])])
+        return QuestionText(
+            [*head, *(line for part in parts for line in painter.lines(part, columns))]
+        )
 
     def transcript(self, painter: Painter, columns: int, answer: Answered[Value] | None) -> str:
         """Return the title with the answer."""
@@ -283,8 +285,9 @@ class ChoiceQuestion(Question[Value]):
         return _by_key(self.choices)
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
-        """Return a key for each answer."""
-        return [Shown(option.key, option.words) for option in self.choices]
+        """Return a key for each answer, and the one that reads on."""
+        answers = (Shown(option.key, option.words) for option in self.choices)
+        return [Shown("Page-Down", _("more"), more=True), *answers]
 
     def options(self) -> Collection[str]:
         """Return the keys that answer."""

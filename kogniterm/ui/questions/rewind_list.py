@@ -129,7 +129,7 @@ class WayBackQuestion(ChoiceQuestion[str]):
 
         parts = [(self.title, "heading"), (f"› {self.message}", "accent"), *self.body]
         lines = [in_one(Text.assemble(part), painter, columns) for part in parts]
-        return QuestionText([*lines[:rows], ""] if len(lines) < rows else lines[:rows])
+        return QuestionText([*lines, ""] if len(lines) < rows else lines)
 
     def text(self, painter: Painter, columns: int) -> QuestionText:
         """Return the same, line by line."""

@@ -39,6 +39,9 @@ class Place:
         raise AssertionError("a choice stops nothing")
 
 
+SKIP = Option("no", "skip it", "no")
+
+
 async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     panel = QuestionPanel(Place())
     question = ChoiceQuestion(
@@ -58,3 +61,20 @@ async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     use_language("en")
     panel.key("n")
     assert await answer == "no"
+
+
+async def test_a_long_choice_is_read_page_by_page() -> None:
+    """The command of a recovery question stands above its output, however long that is."""
+    panel = QuestionPanel(Place())
+    body = ["$ make", *(f"line {number}" for number in range(20))]
+    answer = asyncio.ensure_future(panel.ask(ChoiceQuestion("And now?", body, [SKIP])))
+    await asyncio.sleep(0)
+    first = panel.lines(80, 10, READY)
+    assert first[:2] == ["And now?", "$ make"]
+    assert first[-1] == "[Page-Down] more  [n] skip it"
+    for _page in range(3):
+        assert not panel.key("pagedown")
+        last = panel.lines(80, 10, READY)
+    assert last[-2:] == ["line 19", "[n] skip it"]
+    panel.key("n")
+    await answer

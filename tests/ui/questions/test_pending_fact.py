@@ -37,7 +37,7 @@ def test_the_fact_is_shown_on_one_line_without_control_codes() -> None:
     assert len(lines) == 3
     assert "\x1b[31m" not in "".join(lines)
     assert QUESTION.text(PAINTER, 60).lines == lines
-    assert len(QUESTION.document(PAINTER, 60, 2).lines) == 2
+    assert QUESTION.document(PAINTER, 60, 2).lines == lines
 
 
 def test_what_became_of_it_stays_on_the_screen() -> None:
