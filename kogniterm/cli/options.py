@@ -119,7 +119,7 @@ HOSTS = (
     Argument("--limit", "Only these hosts of it, as a pattern of Ansible", "PATTERN",
              "hosts_limit", default="all"),
 )  # fmt: skip
-"""The options that name hosts."""
+"""The options for the settings of hosts; an add-on has the verb."""
 SESSION = tuple(option for _title, options in SESSION_GROUPS for option in options)
 
 
@@ -167,8 +167,6 @@ _CORE: tuple[VerbGroup, ...] = (
         Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
         Verb("sessions", "kogniterm.cli.verbs.sessions",
              "List, search, export and delete sessions"),
-        Verb("hosts", "kogniterm.cli.verbs.hosts.hosts_verb",
-             "Do one task on many machines, reviewed once"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
     )),
     (mark("Memory and recipes"), (

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TextIO
 
+from kogniterm.installed import part
 from kogniterm.text.file_text import shown_lines
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
@@ -223,10 +224,9 @@ class TextSink(events.EventVisitor):
             self._begin(next(iter(self._commands)))
 
     def on_hosts_ended(self, event: events.HostsEnded) -> None:
-        from kogniterm.ui.screen.host_lines import host_answers
-
-        for part in host_answers(event.command, event.groups, lambda sign: "·", _HOST_LINES):
-            self._line(part.plain)
+        draw = part("DRAWN", "hosts_ended")
+        for line in draw(event.command, event.groups, lambda sign: "·", _HOST_LINES):
+            self._line(line.plain)
 
     def on_action_ended(self, event: events.ActionEnded) -> None:
         if event.tool == RUN_ON_HOSTS:

@@ -22,7 +22,6 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import KeptOutputs, OutputStore
 from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolve_path
 from kogniterm.installed import parts
@@ -39,7 +38,12 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
-from kogniterm.runtime.extensions.extension_port import Extension, ExtensionPort, SessionBasis
+from kogniterm.runtime.extensions.extension_port import (
+    ActingExtension,
+    Extension,
+    ExtensionPort,
+    SessionBasis,
+)
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_setup import (
     HookSurroundings,
@@ -58,14 +62,8 @@ from kogniterm.runtime.input_steps import INPUT_STEPS
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
-from kogniterm.runtime.services.host_commands import (
-    DEFAULT_TIMEOUT,
-    HostCommands,
-    inventory_files,
-    session_inventory,
-)
 from kogniterm.runtime.services.memory_service import MemoryService
-from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
+from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.session import Extensions, LiveSession
 from kogniterm.runtime.side_by_side import SideBySide
@@ -278,7 +276,6 @@ class SessionExecution(NamedTuple):
     policy: PolicyService
     executor: CommandExecutor
     undo: UndoService
-    hosts: HostCommands
     outputs: KeptOutputs
 
 
@@ -307,19 +304,7 @@ def _open_execution(given: SessionInputs, stored: SessionStorage) -> SessionExec
     preimages = PreimageStore(given.paths.of_sessions.undo / SessionId(state.session_id))
     undo = UndoService(preimages, Path(state.folder))
     policy.created, policy.undo_covers = preimages.created, undo.covers
-    inventory = None
-    if settings.hosts_inventory is not None:
-        trust = given.paths.trust_file
-        inventory = session_inventory(settings.hosts_inventory, state.folder, trust)
-        policy.inventory_states = states_of(inventory_files(inventory), policy.workspace)
-    hosts = HostCommands(
-        journal,
-        inventory,
-        partial(AnsibleHosts, journal.redact),  # and with the user's passwords
-        settings.hosts_limit,
-        int(settings.command_timeout) or DEFAULT_TIMEOUT,
-    )
-    return SessionExecution(policy, executor, undo, hosts, KeptOutputs(readable, stored.secrets))
+    return SessionExecution(policy, executor, undo, KeptOutputs(readable, stored.secrets))
 
 
 def _open_executor(given: SessionInputs, journal: TurnJournal, outputs: Path) -> CommandExecutor:
@@ -375,7 +360,11 @@ def _open_extensions(
     sources = SkillSources(paths, Path(workspace), Path.home())
     skills = SkillService(sources, journal, modes, policy, asker, stored.archive.first_walk.seen)
     known = gather_tools(settings, policy.in_force, workspace, given.tools, servers)
-    known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers))
+    basis = SessionBasis(settings, paths, given.environ, journal, given.opened)
+    opened = [one.open(basis) for one in parts("EXTENSIONS")]
+    added: list[Extension] = [one for one in opened if one is not None]
+    acts = {one.tool: one for one in added if isinstance(one, ActingExtension)}
+    known = known.with_session(_built_in_tools(given, stored, acting, modes, skills, servers, acts))
     agents = session_agents(
         paths.extensions.agents, stored.project, known.tools, open_model.share, skills.preloaded
     )
@@ -383,11 +372,8 @@ def _open_extensions(
         journal.record(agents.note(journal.redact))
     made = (SessionServers(servers, journal, modes, asker), skills, agents, hooks)
     own: list[Extension] = sorted(made, key=lambda one: EXTENSIONS.index(type(one)))
-    instructions = journal.redact(in_force(paths, stored.project))
-    basis = SessionBasis(given.environ, journal, given.opened)
-    opened = (one.open(basis) for one in parts("EXTENSIONS"))
-    port = ExtensionPort([*own, *(one for one in opened if one is not None)])
-    use_instructions(journal, instructions, port)
+    port = ExtensionPort([*own, *added])
+    use_instructions(journal, journal.redact(in_force(paths, stored.project)), port)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, port)
     hooks.tool_of = tools.find
     return Extensions(port, hook_service, skills, agents, servers, tools, asker, stored.prompts)
@@ -400,6 +386,7 @@ def _built_in_tools(
     modes: SessionModes,
     skills: SkillService,
     servers: McpServers,
+    added: Mapping[str, Extension],
 ) -> Mapping[str, Tool]:
     """Return the built-in tools, able to run."""
     settings, journal, executor = given.settings, stored.journal, acting.executor
@@ -415,7 +402,7 @@ def _built_in_tools(
         ModelQuestions(forgetting.asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers,
-        acting.hosts, journal.secrets.carry,
+        added, journal.secrets.carry,
         lambda: observation_limit(modes.model.info.context_window), acting.policy.sandbox.of_job,
     )  # fmt: skip
     return session_tools(
@@ -456,8 +443,7 @@ def _turn_services(
             journal, policy, modes, executor, tools.runnable, budget, port,
             keep_preimages=acting.undo.keep, note_left=acting.undo.note_left,
             answered_from=_answers(given), command_timeout=settings.command_timeout or None,
-            env_hash=environment, of_skill=skills.runs_from, hosts=acting.hosts,
-            keep=acting.outputs.run,
+            env_hash=environment, of_skill=skills.runs_from, keep=acting.outputs.run,
         ),
         ContextService(
             journal, modes, stored.memory, system_message(journal), tools,

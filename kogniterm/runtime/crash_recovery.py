@@ -16,10 +16,10 @@ from langchain_core.messages import HumanMessage
 from kogniterm import approval, prompts
 from kogniterm.agent import messages
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
-from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_ports import TurnIO
+from kogniterm.runtime.turn_ports import ToolEnd, TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
@@ -44,11 +44,11 @@ _TRUTH = (
 
 
 async def recover(
-    journal: TurnJournal, io: TurnIO, count: TurnCount, hosts: HostCommands | None = None
+    journal: TurnJournal, io: TurnIO, count: TurnCount, extensions: ExtensionPort | None = None
 ) -> None:
     """Settle every unknown outcome before anything else is journaled.
 
-    What a command did on other machines is read from `hosts`.
+    `extensions` find out what requests did that they ran themselves.
 
     One that an earlier process recorded for the turn that is still open is reported again, because
     that turn had no answer yet.
@@ -68,9 +68,10 @@ async def recover(
             _settle_ended(journal, request, intent, ended[intent.request_id], io)
             continue
         known = ""
-        if request is not None and request.effect == "hosts" and hosts is not None:
+        own = extensions.acting_for(request.effect) if request and extensions else None
+        if request is not None and own is not None:
             asked = state.requested.get(request.id)
-            end = await hosts.recover(asked.request if asked is not None else request, io.sink)
+            end = await own.recover(asked.request if asked is not None else request, io.sink)
             if not end.lost:
                 _settle_ended(journal, request, intent, end, io)
                 continue
@@ -127,7 +128,7 @@ def _settle_ended(
     journal: TurnJournal,
     request: ActionRequest,
     intent: Intent,
-    result: CommandResult | HostsEnd | str,
+    result: CommandResult | ToolEnd | str,
     io: TurnIO,
 ) -> None:
     """Record the outcome of an action that had ended when KogniTerm was stopped."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import observation_limit
-from kogniterm.agent.messages import ImageBlock, observed_images
+from kogniterm.agent.messages import observed_images
 from kogniterm.agent.plan import evaluate
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.approval.analysis.exit_status import masked_by, with_exit_facts
+from kogniterm.approval.analysis.exit_status import with_exit_facts
 from kogniterm.errors import (
     ExecutionError,
     KognitermError,
@@ -40,9 +40,8 @@ from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
 from kogniterm.runtime.extensions.extension_port import ActionNotes, ExtensionPort
-from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal, text_of
-from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, ToolEnd, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
@@ -55,7 +54,6 @@ from kogniterm.types import (
     Plan,
     RiskReport,
     SandboxRefusal,
-    Usage,
     Waiting,
     events,
 )
@@ -73,22 +71,6 @@ class Approved(NamedTuple):
     request: ActionRequest
     decision: Decision
     report: RiskReport
-
-
-@dataclass(frozen=True, slots=True)
-class ToolEnd:
-    """The end of a tool; `changed` says that it would now do something else than was approved.
-
-    Of a call that is `lost`, the outcome is unknown. `masked` is why its end is no evidence.
-    """
-
-    text: str
-    images: Sequence[ImageBlock] = ()
-    usage: Usage = field(default_factory=Usage)
-    failed: bool = False
-    changed: Phrase | None = None
-    lost: bool = False
-    masked: str = ""
 
 
 @dataclass(slots=True)
@@ -109,8 +91,6 @@ class Runner:
     extensions: ExtensionPort = field(default_factory=ExtensionPort)
     keep_preimages: Callable[[ActionRequest, RiskReport, bool], object] = lambda *given: None
     note_left: Callable[[str], object] = lambda request_id: None
-    hosts: HostCommands | None = None
-    """Runs commands on other machines; None in a replay, which copies such turns."""
     command_timeout: float | None = None
     env_hash: str = ""
     of_skill: Callable[[str, str], bool] = lambda command, cwd: False
@@ -147,10 +127,15 @@ class Runner:
         self.intend(run, self.executor.next_output if shell else None)
         if shell:
             return await self._act_command(run, io, count)
-        if request.effect == "hosts" and self.hosts is not None:
-            await self._act_on_hosts(run, self.hosts, io, count)
+        own = self.extensions.acting_for(request.effect)
+        if own is None:
+            await self.end_tool(request, await self.run_tool(request), io, count)
             return None
-        await self.end_tool(request, await self.run_tool(request), io, count)
+        end = await own.act(replace(request, command=decision.command), report, io.sink)
+        await self.end_tool(request, end, io, count)
+        if end.cancelled:
+            raise asyncio.CancelledError
+        await own.recorded(request)
         return None
 
     def intend(self, run: Approved, output: str | None) -> None:
@@ -191,22 +176,6 @@ class Runner:
         """Return the event that a command starts, as it is shown."""
         shown = self.journal.redact_command(run.decision.command)
         return events.CommandStarted(run.request.id, shown, self.executor.cwd)
-
-    async def _act_on_hosts(
-        self, run: Approved, hosts: HostCommands, io: TurnIO, count: TurnCount
-    ) -> None:
-        """Arrows 10 and 11 for a command on other machines."""
-        request = run.request
-        asked = hosts.request_of(request, run.decision.command, run.report)
-        hosts.intend(request)
-        end, cancelled = await hosts.act(request, asked, io.sink)
-        facts = hosts.facts(request)
-        masked = masked_by(run.decision.command)
-        ended = ToolEnd(end.text, failed=end.failed, lost=end.lost, masked=masked)
-        await self.end_tool(request, ended, io, count)
-        if cancelled:
-            raise asyncio.CancelledError
-        await hosts.forget(asked, facts)
 
     async def end_command(
         self,

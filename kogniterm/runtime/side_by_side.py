@@ -26,9 +26,9 @@ from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.gate import Gate, JudgedRequest
-from kogniterm.runtime.runner import Approved, Runner, ToolEnd, until_done
+from kogniterm.runtime.runner import Approved, Runner, until_done
 from kogniterm.runtime.turn_end import started_and_stopped
-from kogniterm.runtime.turn_ports import SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import SessionModes, ToolEnd, TurnIO
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,

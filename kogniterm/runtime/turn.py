@@ -109,7 +109,7 @@ async def run_turn(
     """
     journal, count = services.journal, services.new_count()
     try:
-        await recover(journal, io, count, services.runner.hosts)
+        await recover(journal, io, count, services.runner.extensions)
         if user_input is not None:
             _begin(services, user_input, io)
         elif not journal.state.open_turn:

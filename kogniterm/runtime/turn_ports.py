@@ -38,6 +38,7 @@ from kogniterm.types import (
     RiskReport,
     RuleTrace,
     ToolRan,
+    Usage,
     UserAnswers,
     Verdict,
     WebAnswer,
@@ -311,6 +312,23 @@ class SandboxFindings(NamedTuple):
     """Files that the command left and other tools read or run, for the journal."""
     refused: Phrase | None = None
     """The reason why the sandbox stopped the command, for the user to let it run outside."""
+
+
+class ToolEnd(NamedTuple):
+    """The end of a tool; `changed` says that it would now do something else than was approved.
+
+    Of a call that is `lost`, the outcome is unknown. `masked` is why its end is no evidence. The
+    turn was stopped while a call ran that is `cancelled`.
+    """
+
+    text: str
+    images: Sequence[ImageBlock] = ()
+    usage: Usage = Usage()
+    failed: bool = False
+    changed: Phrase | None = None
+    lost: bool = False
+    masked: str = ""
+    cancelled: bool = False
 
 
 class PolicyPort(Protocol):

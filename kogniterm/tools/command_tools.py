@@ -1,4 +1,4 @@
-"""Commands: `execute_command`, `run_on_hosts`, and `jobs` for what they leave running."""
+"""Commands: `execute_command`, and `jobs` for what it leaves running."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.types import EXECUTE_COMMAND, RUN_ON_HOSTS, EffectClass, Job
-from kogniterm.types.hosts import Inventory
+from kogniterm.types import EXECUTE_COMMAND, EffectClass, Job
 
 MAX_COMMAND = 100_000
 
@@ -53,55 +52,6 @@ def execute_command() -> SchemaTool[CommandArguments]:
         _never,
         effect="command",
         describe=lambda arguments: (arguments.command, arguments.purpose),
-    )
-
-
-class HostsPort(Protocol):
-    """The inventory that the user configured."""
-
-    @property
-    def inventory(self) -> Inventory:
-        """Return where the hosts are listed."""
-
-    def select(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the hosts that `names` of hosts and groups stand for. Raises `ToolError`."""
-
-
-class HostArguments(Arguments):
-    """One command and its hosts; the tool sets `inventory`, whatever the model gives."""
-
-    command: str
-    hosts: tuple[str, ...] = Field(min_length=1)
-    become: bool = False
-    purpose: str = ""
-    inventory: SkipJsonSchema[Inventory | None] = None
-
-    @field_validator("command")
-    @classmethod
-    def _usable(cls, value: str) -> str:
-        return usable_command(value)
-
-    @field_validator("hosts", mode="before")
-    @classmethod
-    def _one_name(cls, value: object) -> object:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
-def run_on_hosts(port: HostsPort) -> SchemaTool[HostArguments]:
-    """Return the tool; its checked arguments hold every host by name, and the inventory."""
-
-    def settle(arguments: HostArguments) -> HostArguments:
-        found = {"hosts": port.select(arguments.hosts), "inventory": port.inventory}
-        return arguments.model_copy(update=found)
-
-    return SchemaTool(
-        RUN_ON_HOSTS,
-        HostArguments,
-        _never,
-        effect="hosts",
-        settle=settle,
-        describe=lambda arguments: (arguments.command, arguments.purpose),
-        hosts=lambda arguments: arguments.hosts,
     )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from kogniterm.installed import parts_of, rows
 from kogniterm.protocols import Tool, WebSearcher
 from kogniterm.tools.command_tools import (
-    HostsPort,
     JobsPort,
     execute_command,
     job_tool,
-    run_on_hosts,
 )
 from kogniterm.tools.file_tools import (
     MAX_CHARS,
@@ -54,7 +53,7 @@ from kogniterm.types import Job
 
 @dataclass(frozen=True, slots=True)
 class ToolPorts:
-    """The ports of the tools: folder, outputs, jobs, user, past, web, MCP servers, hosts."""
+    """The ports of the tools: folder, outputs, jobs, user, past, web, MCP servers, add-ons."""
 
     cwd: Callable[[], str]
     workspace: str
@@ -68,7 +67,8 @@ class ToolPorts:
     searcher: WebSearcher | None = None
     skills: SkillPort | None = None
     servers: ServersPort | None = None
-    hosts: HostsPort | None = None
+    added: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the tools of add-ons, by tool."""
     carry: Carry = as_given
     room: Callable[[], int] = lambda: MAX_CHARS
     """The most characters of an observation."""
@@ -112,8 +112,8 @@ def session_tools(
         tools.append(use_skill(ports.skills))
     if ports.servers is not None:
         tools += [find_tools(ports.servers), call_tool()]
-    if ports.hosts is not None:
-        tools.append(run_on_hosts(ports.hosts))
+    for name, port in ports.added.items():
+        tools += [make(port) for make in parts_of("TOOLS", name)]
     return {tool.spec.name: tool for tool in tools}
 
 
@@ -124,7 +124,7 @@ def listed_tools() -> Mapping[str, Tool]:
         lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing,
         skills=NO_SKILLS,
         servers=nothing,
-        hosts=nothing,
+        added={name: nothing for name, _make in rows("TOOLS")},
     )  # fmt: skip
     return session_tools(ports)
 

@@ -226,7 +226,8 @@ class RiskReport:
 
     `deciding` are the files (or patterns of files) whose content decides what the command runs,
     also those that do not exist; like targets, they are relative to the workspace. `parts` tell
-    more of each of the `programs`, and `beside` what the command does without them.
+    more of each of the `programs`, and `beside` what the command does without them. `groups` are
+    the hosts of a command on other machines, in the order in which they are asked.
     """
 
     command: str
@@ -238,6 +239,7 @@ class RiskReport:
     git_calls: tuple[GitCall, ...] = ()
     parts: tuple[Part, ...] = ()
     beside: tuple[Phrase, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
 
 
 class ShellChange(NamedTuple):

@@ -1,8 +1,8 @@
-"""Commands on other machines as values: where hosts are listed, what is asked, what they answer."""
+"""Answers of hosts, as records and events hold them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from kogniterm.types.localized import Phrase
@@ -13,52 +13,6 @@ HostState = Literal["answered", "failed", "unreachable", "unknown", "running", "
 On an `unreachable` or `not_started` host nothing ran. On an `unknown` one the command may have run:
 the connection was lost. On a `running` one it has not ended yet.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The place where hosts are listed, as Ansible reads it.
-
-    `sources` are absolute paths of files or folders, or names separated by commas (`web1,web2`).
-    `folder` is where Ansible works: its `ansible.cfg` counts, and relative names start there.
-    `vault_files` are the files, or programs, that hold the passwords of vaults.
-    """
-
-    sources: tuple[str, ...]
-    folder: str
-    vault_files: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostRequest:
-    """One command for many hosts. What each of them did stays there under `id` until discarded.
-
-    `groups` are the hosts, whole and in the order in which they are asked, one group after the
-    other. `timeout` is in seconds, for each host. `become` runs the command as Ansible's other
-    user, usually root. `id` is made of letters, digits, `-` and `_`. `files` are those that the
-    command may change, absolute or below `~/`; what became of them is part of the answers.
-    """
-
-    id: str
-    command: str
-    inventory: Inventory
-    groups: tuple[tuple[str, ...], ...]
-    timeout: int = 600
-    become: bool = False
-    files: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.id.replace("-", "").replace("_", "").isalnum() or not self.id.isascii():
-            raise ValueError(f"no ID of a request: {self.id!r}")
-        if not self.hosts or len(set(self.hosts)) != len(self.hosts):
-            raise ValueError("a request has at least one host, and each of them once")
-        if self.timeout < 1:
-            raise ValueError("timeout")
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return all hosts, in the order in which they are asked."""
-        return tuple(host for group in self.groups for host in group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +45,3 @@ class AnswerGroup:
     reason: Phrase | None = None
     diff: str = ""
     changes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HostSecrets:
-    """Passwords of the user, typed at a private question; they are never written to a file."""
-
-    become: str = field(default="", repr=False)
-    vault: str = field(default="", repr=False)

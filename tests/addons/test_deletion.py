@@ -38,7 +38,8 @@ try:
 except ModelKeyMissingError as error:
     print(error)
 print(kogniterm.__path__[0])
-print(*(f" {verb} " in shown[0] for verb in ("warm", "queue", "recipe")), "atif" in shown[1])
+verbs = ("warm", "queue", "recipe", "hosts")
+print(*(f" {verb} " in shown[0] for verb in verbs), "atif" in shown[1])
 sys.exit(status)
 """
 
@@ -83,7 +84,8 @@ def test_the_rest_is_imported_and_does_a_task(tmp_path: Path, deleted: list[str]
             "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, "
             "OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST."
         )
+    with_signs = ("warm", "fleet", "recipes", "hosts", "trajectory")
     assert rest == [
         str(own),
-        " ".join(str(one not in deleted) for one in ("warm", "fleet", "recipes", "trajectory")),
+        " ".join(str(one not in deleted) for one in with_signs),
     ]

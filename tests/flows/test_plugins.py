@@ -62,7 +62,7 @@ def parts(session: LiveSession) -> set[str]:
     extensions = session.extensions
     return {
         *(f"/{one.name}" for one in custom_commands_of(session, ())[0]),
-        *(f"@{name}" for name in session.context.agents.named),
+        *(f"@{name}" for name in session.extensions.agents.named),
         *(one.name for one in extensions.skills.look() if one.usable),
         *extensions.servers.servers,
         *(one.command for one in extensions.hook_service.all.hooks),

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.addons.recipes.recipe_schema import read_recipe
 from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.models.scripted_model import ScriptedModel, read_script
@@ -43,7 +44,7 @@ from kogniterm.types import (
     Verdict,
     events,
 )
-from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
+from kogniterm.types.hosts import HostAnswer
 from tests.addons.acp.conftest import MakeEditor, make_editor
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.test_mcp import trusted
@@ -378,7 +379,7 @@ async def test_stored_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
 
 @dataclass
 class Hosts:
-    """Hosts that only note what they are to run. Implements `protocols.HostRunner`."""
+    """Hosts that only note what they are to run. Implements `host_values.HostRunner`."""
 
     heard: Heard
 
@@ -443,7 +444,7 @@ async def test_calls_of_an_mcp_server(make_flow: MakeFlow, tmp_path: Path) -> No
 
 async def test_hosts(heard: Heard, tmp_path: Path) -> None:
     pytest.importorskip("ansible_runner", reason="the tool is offered where Ansible is installed")
-    hosts = heard.session.services.runner.hosts
+    hosts = heard.session.extensions.port.acting_for("hosts")
     hosts.open_runner = lambda _secrets: Hosts(heard)
     made, free = commands(heard, 18, 40)
     calls = [{"command": one, "hosts": ["all"], "purpose": "Look."} for one in made]

@@ -43,7 +43,7 @@ LAYERS = (
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
 
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "addons": (("acp", "fleet", "import_agents", "local_model", "mcp_serve", "recipes",
+    "addons": (("acp", "fleet", "hosts", "import_agents", "local_model", "mcp_serve", "recipes",
                 "telemetry", "trajectory", "vectors", "warm"), ("",)),
     "ui": (("app",), ("prompt", "commands"), ("",), ("questions", "terminal"), ("screen",),
            ("words",), ("locale",)),
@@ -60,7 +60,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (("verbs",), ("",)),
     "memory": (("contexts", "memory_transfer"), ("extraction",), ("recall",), ("user_memory",),
                ("project",), ("",)),
-    "execution": (("hosts",), ("",), ("shell",), ("process",), ("command_output", "sandbox"),
+    "execution": (("",), ("shell",), ("process",), ("command_output", "sandbox"),
                   ("screen",)),
     "models": (("model_lists", "model_registry", "reply_cache"),
                ("providers", "replay_model", "scripted_model", "text_tool_calls"), ("",)),
@@ -131,7 +131,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "sqlite3": ("kogniterm.storage",),
     "psycopg": ("kogniterm.storage",),
     "pydantic_settings": ("kogniterm.settings",),
-    "yaml": ("kogniterm.settings.user_files", "kogniterm.execution.hosts.playbooks"),
+    "yaml": ("kogniterm.settings.user_files", "kogniterm.addons.hosts.playbooks"),
     "dotenv": ("kogniterm.settings",),
     "snowballstemmer": ("kogniterm.text.language",),
     "selectolax": ("kogniterm.tools.page_reader",),
@@ -147,7 +147,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     ),
     "acp": ("kogniterm.addons.acp",),
     "procrastinate": ("kogniterm.addons.fleet",),
-    "ansible_runner": ("kogniterm.execution.hosts.controller",),
+    "ansible_runner": ("kogniterm.addons.hosts.controller",),
     "ansible": (),
     "opentelemetry": ("kogniterm.addons.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),

@@ -110,7 +110,7 @@ async def _begin(
     session: LiveSession, io: TurnIO, recipe: Recipe, values: Mapping[str, Any]
 ) -> Answer:
     count = session.services.new_count()
-    await recover(session.journal, io, count, session.services.runner.hosts)
+    await recover(session.journal, io, count, session.extensions.port)
     cancel_open(session.journal, "the user continued with a recipe")
     journal, turn = session.journal, session.state.turn + 1
     given = journal.redact_input(recipe_input(recipe, values))
@@ -129,7 +129,7 @@ async def continue_in_session(session: LiveSession, io: TurnIO) -> Answer:
     """
     _require_acting(session)
     count = session.services.new_count()
-    await recover(session.journal, io, count, session.services.runner.hosts)
+    await recover(session.journal, io, count, session.extensions.port)
     try:
         recipe, values = recipe_in_progress(session)
     except UsageError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,15 +18,19 @@ from kogniterm import prompts
 from kogniterm.agent.graph_state import NamedAgent
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import RefusedError
+from kogniterm.paths import Paths
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_ports import Attached, TurnIO
+from kogniterm.runtime.turn_ports import Attached, ToolEnd, TurnIO
+from kogniterm.settings import Settings
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
     CommandResult,
+    EffectClass,
     Phrase,
+    RiskReport,
     RuleTrace,
     UserInput,
     events,
@@ -53,6 +58,8 @@ class SessionBasis(NamedTuple):
     `opened` closes what was opened for the session.
     """
 
+    settings: Settings
+    paths: Paths
     environ: Mapping[str, str]
     journal: TurnJournal
     opened: ExitStack
@@ -121,6 +128,11 @@ class Extension:
         """Return the names of tools that there is no use for."""
         return ()
 
+    @classmethod
+    def switched_off(cls, settings: Settings) -> Mapping[str, Phrase]:
+        """Return why tools of it are not offered, by name."""
+        return {}
+
     def catalogue(self) -> str | None:
         """Return what the model is told of what there is; None for a model that cannot use it."""
         return None
@@ -170,6 +182,35 @@ class Extension:
     async def closed(self, reason: str) -> Sequence[Phrase]:
         """Release what it holds; return what the user is told of it."""
         return ()
+
+
+class ActingExtension(Extension, ABC):
+    """An extension with a tool whose calls it judges, runs and recovers itself.
+
+    They are action requests of its own `effect`: policy, question, intent and outcome are those of
+    every action.
+    """
+
+    tool: ClassVar[str]
+    effect: ClassVar[EffectClass]
+
+    @abstractmethod
+    def assess(self, request: ActionRequest) -> RiskReport:
+        """Return the facts about a request."""
+
+    @abstractmethod
+    async def act(self, request: ActionRequest, report: RiskReport, sink: EventSink) -> ToolEnd:
+        """Run what was approved by this report, and whose intent is on disk; return its end.
+
+        A turn that is stopped meanwhile gets an end that is `cancelled`.
+        """
+
+    async def recorded(self, request: ActionRequest) -> None:
+        """Release what it holds of a request, whose outcome is on disk."""
+
+    @abstractmethod
+    async def recover(self, request: ActionRequest, sink: EventSink) -> ToolEnd:
+        """Return the end of a request that a crash cut off; nothing is run again."""
 
 
 class ExtensionPort:
@@ -299,6 +340,11 @@ class ExtensionPort:
         return any(one.concerns("after_action", tool) for one in self._at("after_action"))
 
     # --- actions --------------------------------------------------------------------------------
+
+    def acting_for(self, effect: EffectClass) -> ActingExtension | None:
+        """Return the extension that runs the requests of an effect."""
+        acting = (one for one in self.extensions if isinstance(one, ActingExtension))
+        return next((one for one in acting if one.effect == effect), None)
 
     async def before_action(self, request: ActionRequest, sink: EventSink) -> ActionFindings:
         """Return the request as extensions changed it, and the strictest of their choices.

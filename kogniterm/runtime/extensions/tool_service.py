@@ -13,8 +13,8 @@ from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import SettingsError, ToolError
-from kogniterm.execution.hosts.ansible_hosts import ansible_installed
 from kogniterm.host.programs import find_user_program
+from kogniterm.installed import parts
 from kogniterm.protocols import Tool
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
@@ -28,10 +28,10 @@ from kogniterm.tools.tool_registry import listed_tools
 from kogniterm.types import (
     CALL_TOOL,
     FIND_TOOLS,
-    RUN_ON_HOSTS,
     USE_SKILL,
     ActionRequest,
     Phrase,
+    RiskReport,
     ToolSpec,
 )
 
@@ -101,12 +101,8 @@ def gather_tools(
         raise _no_tool(settings, name, known)
     tools = {**built_in, **{name: plugin.tool for name, plugin in plugins.items()}}
     off = {name: why for name in known if (why := _off(name, settings, plugins, rules, workspace))}
-    if settings.hosts_inventory is None:
-        off[RUN_ON_HOSTS] = Phrase("setting {name}", {"name": "hosts_inventory"})
-    elif not ansible_installed():
-        off[RUN_ON_HOSTS] = Phrase("{program} is not installed", {"program": "Ansible"})
-    elif settings.executor is not None:
-        off[RUN_ON_HOSTS] = Phrase("no command runs in this session")
+    for one in parts("EXTENSIONS"):
+        off |= one.switched_off(settings)
     if servers is None or not servers.any_enabled:
         off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
     told = servers.notices() if servers is not None else ()
@@ -199,6 +195,11 @@ class ToolService:
 
     def __post_init__(self) -> None:
         self.policy.plugin_of, self.policy.tool_of = self._plugin, self.find
+        self.policy.assess_own = self._assess_own
+
+    def _assess_own(self, request: ActionRequest) -> RiskReport | None:
+        own = self.extensions.acting_for(request.effect)
+        return own.assess(request) if own is not None else None
 
     def _plugin(self, name: str) -> Plugin | None:
         """Return the tool of another package or of an MCP server called `name`."""

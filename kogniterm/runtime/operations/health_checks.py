@@ -332,13 +332,12 @@ def _installed(package: str) -> bool:
 
 
 def _optional_packages() -> Iterator[Finding]:
-    from kogniterm.execution.hosts.ansible_hosts import ansible_installed
     from kogniterm.models.catalog import PROVIDERS
 
     known = [(one.distribution, one.package) for one in PROVIDERS]
     known += [(package, module) for _user, package, module in rows("PACKAGES")]
     there = {name: _installed(module) for name, module in known if name and module}
-    there |= {"psycopg": _installed("psycopg"), "ansible-core": ansible_installed()}
+    there |= {"psycopg": _installed("psycopg")}
     for package, installed in there.items():
         yield package_finding(package, installed=installed)
 

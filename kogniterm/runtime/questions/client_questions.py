@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.runtime.questions.approval_facts import (
     ActionFacts,
     Say,
@@ -47,7 +46,7 @@ def action_lines(facts: ActionFacts, folder: str, say: Say) -> list[str]:
     if request.effect == "hosts":
         count = {"count": len(request.hosts), "hosts": render_line(", ".join(request.hosts))}
         lines.append(say(Phrase("Hosts ({count}): {hosts}", count)))
-        if len(host_groups(request.hosts, facts.report.label)) > 1:
+        if len(facts.report.groups) > 1:
             lines.append(say(HOSTS_STOP))
     elif request.hosts:
         lines.append(say(Phrase("Contacts: {hosts}", {"hosts": ", ".join(request.hosts)})))

@@ -26,8 +26,8 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import ContextService, compaction_record
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.replay.live_copy import LiveCopy
-from kogniterm.runtime.runner import Approved, Runner, ToolEnd
-from kogniterm.runtime.turn_ports import SandboxFindings, TurnIO
+from kogniterm.runtime.runner import Approved, Runner
+from kogniterm.runtime.turn_ports import SandboxFindings, ToolEnd, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.recording import (
@@ -314,7 +314,7 @@ class RecordedRunner(Runner):
             except ToolError as error:
                 return ToolEnd(self.live.back(str(error)), failed=True)
             end = await Runner.run_tool(self, replace(request, arguments=arguments))
-            return replace(end, text=self.live.back(end.text))
+            return end._replace(text=self.live.back(end.text))
         message, images = outcome.message, tuple(images_of(outcome.message))
         failed = getattr(message, "status", "success") == "error"
         lost = outcome.status == "unknown"

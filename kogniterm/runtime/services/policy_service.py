@@ -43,7 +43,6 @@ from kogniterm.host.safe_git import (
     repository_outside,
 )
 from kogniterm.protocols import Tool
-from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
 from kogniterm.runtime.services.sandbox_service import SandboxService, runs_unasked
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
@@ -74,10 +73,7 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
-REMOTE_HOME = "/home/user"
-"""Stands for the folder in which a command on another machine starts: its user's home."""
-NO_WORKSPACE = "/no/workspace"
-"""Stands for the workspace of such a command, which has none."""
+NO_HOSTS = Phrase("Nothing here runs commands on hosts.")
 GRANTED = "--allow-secret"
 """The origin of the rule for a program that a secret was granted to."""
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
@@ -114,8 +110,8 @@ class PolicyService:
     """Finds a tool of another package or of an MCP server by its name."""
     tool_of: Callable[[str], Tool | None] = lambda name: None
     """Finds a tool of the session by its name."""
-    inventory_states: Mapping[str, str] = field(default_factory=dict)
-    """The files of the inventory of hosts, as they were when the session was opened."""
+    assess_own: Callable[[ActionRequest], RiskReport | None] = lambda request: None
+    """Returns the facts about a request that an extension runs itself."""
     secrets: UserSecrets = field(default_factory=UserSecrets)
     """The secrets that the user gave."""
     created: Callable[[Path], bool] = lambda path: False
@@ -164,7 +160,8 @@ class PolicyService:
         if request.effect == "external":
             return self._assess_external(request, cwd)
         if request.effect == "hosts":
-            return self._assess_hosts(request)
+            nothing = RiskReport(request.command, "dangerous", (NO_HOSTS,))
+            return self.assess_own(request) or nothing
         if request.effect == "read" and "path" not in request.arguments:
             return RiskReport(request.command, "safe_readonly", (Phrase("Only reads."),))
         if request.effect != "command":
@@ -228,34 +225,6 @@ class PolicyService:
             reasons += edit.reasons
             label = "dangerous" if edit.label == "dangerous" else label
         return RiskReport(request.command, label, tuple(reasons), tuple(effects))
-
-    def _assess_hosts(self, request: ActionRequest) -> RiskReport:
-        """Return the facts about a command on other machines, by its text alone.
-
-        Nothing is looked up on this machine, and nothing there is a workspace. The files of the
-        inventory decide where it runs; one that changed in this session needs approval.
-        """
-        report = _at_home(
-            approval.classify(request.command, cwd=REMOTE_HOME, workspace=NO_WORKSPACE)
-        )
-        reasons, label = report.reasons, report.label
-        if request.arguments.get("become"):
-            label = label if label == "dangerous" else "needs_approval"
-            reasons = (Phrase("Runs as another user of the hosts, usually root."), *reasons)
-        deciding = inventory_files(inventory_of(request))
-        known = self.inventory_states
-        new = (name for name in deciding if known and name not in known)
-        changed = self.changed_file(known) or next(new, None)
-        if changed is not None:
-            label = label if label == "dangerous" else "needs_approval"
-            told = Phrase(
-                "{file} changed in this session, and decides where and how this runs.",
-                {"file": approval.render(changed)},
-            )
-            reasons = (told, *reasons)
-        if label == "workspace_write":
-            label = "needs_approval"
-        return replace(report, label=label, reasons=reasons, deciding=deciding)
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
@@ -354,6 +323,8 @@ class PolicyService:
             denying = self._deciding(request, report, modes.approval, ("deny",))
             reasons = tuple(rule.text for rule in denying) or report.reasons
             return Verdict("deny" if denying else "allow", reasons), None
+        if NO_HOSTS in report.reasons:
+            return Verdict("deny", report.reasons), None
         if self.runs_inside(request) and not self._deciding(
             request, report, modes.approval, ("deny", "ask")
         ):
@@ -645,11 +616,6 @@ class PolicyService:
         return found
 
 
-def states_of(files: Sequence[str], workspace: str) -> Mapping[str, str]:
-    """Return the states of files, such as those that decide where commands on hosts run."""
-    return file_states(RiskReport("", "safe_readonly", deciding=tuple(files)), workspace, "")
-
-
 def open_policy(
     settings: Settings,
     paths: Paths,
@@ -799,38 +765,6 @@ def _with_repository(report: RiskReport, exported: str, workspace: str, cwd: str
     if not reasons:
         return report
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
-
-
-_ELSEWHERE = {
-    "Writes {path}, outside the workspace.": Phrase("Writes {path}."),
-    "Moves {path}, outside the workspace.": Phrase("Moves {path}."),
-    "Deletes {path}, which may be outside the workspace.": Phrase("Deletes {path}."),
-    "Deletes a folder outside the workspace: {path}.": Phrase("Deletes a folder: {path}."),
-    "Creates a link to {path}, outside the workspace.": Phrase("Creates a link to {path}."),
-    "Changes the permissions of {path}, outside the workspace.": Phrase(
-        "Changes the permissions of {path}."
-    ),
-}
-"""Reasons about a workspace, as they are told of a machine that has none. No hard limit is one."""
-
-
-def _at_home(report: RiskReport) -> RiskReport:
-    """Return `report` with the home of the remote user by its usual sign."""
-
-    def short(value: object) -> object:
-        text = str(value)
-        here = text == REMOTE_HOME or text.startswith(f"{REMOTE_HOME}/")
-        return f"~{text.removeprefix(REMOTE_HOME)}" if here else value
-
-    reasons = tuple(
-        replace(
-            _ELSEWHERE.get(one.template, one),
-            values={name: short(value) for name, value in one.values.items()},
-        )
-        for one in report.reasons
-    )
-    effects = tuple(replace(one, target=str(short(one.target))) for one in report.effects)
-    return replace(report, reasons=reasons, effects=effects)
 
 
 _TO_REMOTES = frozenset({"fetch", "pull", "push", "clone", "ls-remote", "remote"})

@@ -15,7 +15,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kogniterm.approval import Offer
-from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP
 from kogniterm.runtime.session_approver import Approval
@@ -212,7 +211,7 @@ class Subject:
         """Return every host, in the groups in which they are asked, and what ends the run."""
         if not self.on_hosts:
             return []
-        groups = host_groups(self.request.hosts, self.report.label)
+        groups = self.report.groups or (self.request.hosts,)
         names = [_("Hosts")] if len(groups) == 1 else []
         names += [_("First"), *[_("Then")] * (len(groups) - 1)] if not names else []
         lines = [

@@ -7,12 +7,13 @@ answer, a running command, the plan, the status line) is the live region, drawn 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kogniterm.installed import part
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import code_block, render
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
@@ -21,7 +22,6 @@ from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.diffs import diff
-from kogniterm.ui.screen.host_lines import HostProgress, host_answers
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.screen_preferences import ThoughtsName
@@ -100,7 +100,7 @@ class ScreenSink(ev.EventVisitor):
         self.running = False
         self.folders: dict[str, str] = {}
         self._unasked: dict[str, str] = {}
-        self._hosts: HostProgress | None = None
+        self._hosts: Any = None
         self.agents = AgentLines()
         self.thoughts = Thoughts(clock, self.options.thoughts, self.options.unfold_key)
         self._attention = attention
@@ -386,7 +386,7 @@ class ScreenSink(ev.EventVisitor):
 
     def on_hosts_started(self, event: ev.HostsStarted) -> None:
         self._finish_block()
-        self._hosts = HostProgress(event.groups)
+        self._hosts = part("DRAWN", "hosts_started")(event.groups)
         self._status.now(self._hosts.text())
         self.surface.refresh()
 
@@ -399,10 +399,9 @@ class ScreenSink(ev.EventVisitor):
     def on_hosts_ended(self, event: ev.HostsEnded) -> None:
         self._hosts = None
         self._status.now(_("Thinking"))
-        for part in host_answers(
-            event.command, event.groups, self.painter.symbol, self.options.fold
-        ):
-            self.write(self.agents.inside_action(event.request_id, part))
+        draw = part("DRAWN", "hosts_ended")
+        for line in draw(event.command, event.groups, self.painter.symbol, self.options.fold):
+            self.write(self.agents.inside_action(event.request_id, line))
 
     def on_action_progress(self, event: ev.ActionProgress) -> None:
         self._status.now(one_line(f"{event.tool}: {event.text}", 100))

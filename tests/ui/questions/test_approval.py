@@ -48,7 +48,8 @@ def drawn(asked: ApprovalQuestion, columns: int = 80) -> QuestionText:
 def test_a_dangerous_command_on_hosts_takes_their_number_and_names_them_all() -> None:
     names = tuple(f"web{number}" for number in range(40))
     asks = replace(request("rm -rf /srv/old"), effect="hosts", tool="run_on_hosts", hosts=names)
-    danger = replace(report("rm -rf /srv/old"), label="dangerous")
+    groups = (names[:1], names[1:])
+    danger = replace(report("rm -rf /srv/old"), label="dangerous", groups=groups)
     asked = ApprovalQuestion(Subject(asks, danger, verdict=ASK, cwd="/work/project"))
     document = drawn(asked)
     shown = " ".join(document.lines[: document.must_see])

@@ -12,7 +12,7 @@ import shlex
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
-from kogniterm.types.hosts import HostRequest
+from kogniterm.addons.hosts.host_values import HostRequest
 
 OUTPUT_BYTES = 256 << 10
 """The most that a host keeps of a command's output: the end, so that its memory is bounded."""

@@ -7,6 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kogniterm.addons.hosts.host_passwords import (
+    ASK_BECOME,
+    VAULTS,
+    PasswordOptions,
+    secrets_of,
+    vault_files,
+)
 from kogniterm.cli.options import HOSTS, TASK
 from kogniterm.cli.run import (
     OUTPUT,
@@ -20,20 +27,13 @@ from kogniterm.cli.run import (
 )
 from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.cli.verb_helpers import paths_in_use
-from kogniterm.cli.verbs.hosts.host_passwords import (
-    ASK_BECOME,
-    VAULTS,
-    PasswordOptions,
-    secrets_of,
-    vault_files,
-)
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument
 
 if TYPE_CHECKING:
+    from kogniterm.addons.hosts.host_values import HostSecrets
     from kogniterm.runtime.session import LiveSession
     from kogniterm.types import UserInput
-    from kogniterm.types.hosts import HostSecrets
 
 
 def _run(
@@ -60,8 +60,8 @@ def _do(request: RunRequest, asked: PasswordOptions, front: RunFront, sink: Sink
 async def _hosts(
     call: CallOptions, secrets: HostSecrets, vault_files: tuple[str, ...]
 ) -> tuple[str, ...]:
-    from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
-    from kogniterm.runtime.services.host_commands import session_inventory
+    from kogniterm.addons.hosts.ansible_hosts import AnsibleHosts
+    from kogniterm.addons.hosts.host_inventory import session_inventory
 
     known = call.load_settings()
     if known.hosts_inventory is None:
@@ -75,9 +75,11 @@ async def _hosts(
 def _give_passwords(
     secrets: HostSecrets, vault_files: tuple[str, ...], session: LiveSession
 ) -> None:
-    hosts = session.services.runner.hosts
-    if hosts is not None:
-        hosts.give_passwords(secrets, vault_files)
+    from kogniterm.addons.hosts.host_commands import HostCommands
+
+    for one in session.extensions.port.extensions:
+        if isinstance(one, HostCommands):
+            one.give_passwords(secrets, vault_files)
 
 
 def _with_hosts(hosts: tuple[str, ...], user_input: UserInput) -> UserInput:

@@ -17,13 +17,15 @@ from typing import Any
 
 import pytest
 
+from kogniterm.addons.hosts.answer_groups import stops
+from kogniterm.addons.hosts.host_commands import HostCommands
+from kogniterm.addons.hosts.host_risk import REMOTE_HOME
+from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.errors import ExecutionError, UsageError
-from kogniterm.execution.hosts.answer_groups import stops
-from kogniterm.runtime.services.policy_service import REMOTE_HOME
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
 from kogniterm.types import RUN_ON_HOSTS, Phrase, UserInput, events
-from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
+from kogniterm.types.hosts import HostAnswer
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge, until
@@ -34,7 +36,7 @@ NAMES = ("h0", "h1", "h2", "h3", "h4")
 
 @dataclass
 class Folders:
-    """Hosts that are folders; `away` cannot be reached. Implements `protocols.HostRunner`."""
+    """Hosts that are folders; `away` cannot be reached. Implements `host_values.HostRunner`."""
 
     place: Path
     away: set[str] = field(default_factory=set)
@@ -143,8 +145,8 @@ def opened(flow: Flow, folders: Folders, session_id: str | None = None) -> Flow:
     inventory.touch()
     flow.flags["hosts_inventory"] = str(inventory)
     session = flow.open(session_id)
-    hosts = session.services.runner.hosts
-    assert hosts is not None
+    hosts = session.extensions.port.acting_for("hosts")
+    assert isinstance(hosts, HostCommands)
     hosts.open_runner = lambda _secrets: folders
     return flow
 
@@ -293,6 +295,43 @@ async def test_an_answer_before_a_parked_question_decides_the_exit_status(
     assert bodies(flow, HostOutcome)[-1].answer.host == "h1"  # it went on
     assert (answer.exit_code, answer.stop) == (1, "not_done")
     assert str(answer.reason) == "Hosts that failed or did not answer: h4"
+
+
+def without_add_on(flow: Flow) -> None:
+    port = flow.session.extensions.port
+    port.extensions = [one for one in port.extensions if not isinstance(one, HostCommands)]
+
+
+async def test_without_the_add_on_what_waits_is_shown_and_not_run(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    flow = opened(make_flow(script(call("touch x")), []), folders)
+    parking = Parking(flow.session)
+    with pytest.raises(asyncio.CancelledError):
+        await flow.session.run(
+            UserInput("go"), approver=parking, sink=flow.tell, at_prompt=True, park=parking.ask
+        )
+    flow.close()
+    flow.flags |= {"allow_reads": True, "approval_mode": "auto"}
+    flow.flags["model"] = make_flow("replies: [{text: Done.}]").flags["model"]
+    without_add_on(opened(flow, folders, "last"))
+    answer = await flow.run(None)
+    assert (answer.stop, folders.started) == ("refused", [])
+    assert [one.status for one in bodies(flow, Outcome)] == ["refused"]
+    assert "Nothing here runs commands on hosts" in str(answer.reason)
+
+
+async def test_without_the_add_on_a_crash_leaves_the_outcome_unknown(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    flow = await _cut(make_flow(script(call("echo x >> ran")), [yes]), folders)
+    flow.flags["model"] = make_flow("replies: [{text: Told.}]").flags["model"]
+    without_add_on(opened(flow, folders, "last"))
+    await flow.run(None)
+    assert folders.asked == []
+    assert folders.started == ["h0", "h1", "h2"]
+    (unknown,) = flow.session.state.unsettled
+    assert set(unknown.hosts) == {"h2", "h3", "h4"}
 
 
 async def test_a_lost_controller_is_no_lost_outcome(make_flow: MakeFlow, folders: Folders) -> None:

@@ -1,4 +1,4 @@
-"""Commands on other machines: from an approved request to what each host answered.
+"""Commands on other machines: from a call of the tool to what each host answered.
 
 An intent for every host is on disk before the first one starts, and each answer is recorded as it
 comes. After any loss of this process the hosts themselves are asked, so that an unknown outcome
@@ -9,44 +9,42 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import ClassVar
 
-from kogniterm.approval.analysis.paths_and_variables import is_secret
-from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
-from kogniterm.execution.hosts.answer_groups import group_answers, host_groups, stops
-from kogniterm.host.safe_files import resolve_path
-from kogniterm.host.walk import WalkLimits, walk_folder
-from kogniterm.protocols import EventSink, HostRunner
-from kogniterm.runtime.trust.trust_store import TrustStore
-from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.sessions.records import HostIntent, HostOutcome
-from kogniterm.storage.folders import expand_path
-from kogniterm.text.visible import clean
-from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport, events
-from kogniterm.types.hosts import (
-    AnswerGroup,
-    HostAnswer,
-    HostRequest,
-    HostSecrets,
-    HostState,
-    Inventory,
+from pydantic import Field, field_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from kogniterm.addons.hosts.answer_groups import group_answers, stops
+from kogniterm.addons.hosts.host_inventory import (
+    inventory_files,
+    inventory_of,
+    inventory_stamps,
+    session_inventory,
 )
+from kogniterm.addons.hosts.host_risk import assess_on_hosts, changed_files
+from kogniterm.addons.hosts.host_values import HostRequest, HostRunner, HostSecrets, Inventory
+from kogniterm.approval.analysis.exit_status import masked_by
+from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
+from kogniterm.protocols import EventSink
+from kogniterm.runtime.extensions.extension_port import ActingExtension, SessionBasis
+from kogniterm.runtime.services.script_hashes import file_states
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import ToolEnd
+from kogniterm.sessions.records import HostIntent, HostOutcome
+from kogniterm.settings import Settings
+from kogniterm.text.visible import clean
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.command_tools import usable_command
+from kogniterm.types import RUN_ON_HOSTS, ActionRequest, Phrase, RiskReport, events
+from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
 ALL = "all"
 """The name that stands for every host of the inventory, for the model as for Ansible."""
 DEFAULT_TIMEOUT = 600
-_VARIABLE_FOLDERS = ("group_vars", "host_vars")
-_MOST_FILES = 500
-_MOST_CHANGED = 20
-_PATTERN = re.compile(r"[*?\[\]{}$`\n]")
-"""Signs in a path that the shell of a host would replace."""
 _LISTED = 40
 """Hosts that an error names."""
 _STOP_SECONDS = 30.0
@@ -55,73 +53,55 @@ _PARTED = Phrase("KogniTerm stopped before the host answered")
 _STOPPED = Phrase("you stopped KogniTerm before the host answered")
 
 
-def inventory_at(value: str, folder: str) -> Inventory:
-    """Return the inventory that a setting or an option names, seen from `folder`.
+class HostCommands(ActingExtension):
+    """The hosts of a session, and the commands on them.
 
-    A name with a comma is a list of hosts, as Ansible reads it.
-    """
-    source = value if "," in value else str(expand_path(folder, value))
-    return Inventory((source,), folder)
-
-
-def session_inventory(value: str, workspace: str, trust_file: Path) -> Inventory:
-    """Return the inventory of a session in `workspace`.
-
-    The `ansible.cfg` of the folder counts where the user trusts it: it can run programs.
-    """
-    trusted = TrustStore(trust_file).knows(Path(workspace))
-    place = workspace if trusted else str(Path.home())
-    return replace(inventory_at(value, workspace), folder=place)
-
-
-def inventory_files(inventory: Inventory) -> tuple[str, ...]:
-    """Return the files that decide where a command on hosts runs, and how, as far as known."""
-    sources = [Path(one) for one in inventory.sources if "," not in one]
-    folders = [one if one.is_dir() else one.parent for one in sources]
-    found = [str(one) for one in sources if not one.is_dir()]
-    found += [str(Path(inventory.folder) / "ansible.cfg"), *inventory.vault_files]
-    for folder, source in zip(folders, sources, strict=True):
-        inside = [folder] if source.is_dir() else []
-        for place in (*inside, *(folder / name for name in _VARIABLE_FOLDERS)):
-            below = walk_folder(resolve_path(place), None, WalkLimits(_MOST_FILES))
-            found += [str(place / one.path) for one in below]
-    return tuple(dict.fromkeys(found))
-
-
-class HostsEnd(NamedTuple):
-    """The end of a command on hosts, as the model reads it.
-
-    `failed` unless every host answered with exit code 0; `lost` where that of a host is unknown.
+    `open_runner` is called, with the user's passwords, once a host is needed. The hosts of the
+    session have to match `limit`, a pattern of Ansible; `timeout` is in seconds for each host.
     """
 
-    text: str
-    failed: bool
-    lost: bool
+    name = "hosts"
+    moments: ClassVar = {}
+    tool, effect = RUN_ON_HOSTS, "hosts"
 
-
-class HostCommands:
-    """The hosts of a session; implements the port of `run_on_hosts`.
-
-    `open_runner` is called, with the user's passwords, once a host is needed. `limit` is a pattern
-    of Ansible that the hosts of the session have to match; `timeout` is in seconds for each host.
-    """
-
-    def __init__(
-        self,
-        journal: TurnJournal,
-        known: Inventory | None,
-        open_runner: Callable[[HostSecrets], HostRunner],
-        limit: str = ALL,
-        timeout: int = DEFAULT_TIMEOUT,
-    ) -> None:
-        self.journal = journal
-        self.known = known
-        self.open_runner = open_runner
-        self.limit = limit
-        self.timeout = timeout
+    def __init__(self, journal: TurnJournal, settings: Settings, known: Inventory | None) -> None:
+        self.journal, self.known = journal, known
+        self.open_runner: Callable[[HostSecrets], HostRunner] = self._ansible
+        self.limit = settings.hosts_limit
+        self.timeout = int(settings.command_timeout) or DEFAULT_TIMEOUT
         self._secrets = HostSecrets()
         self._runner: HostRunner | None = None
         self._selected: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._unreleased: dict[str, tuple[HostRequest, tuple[str, ...]]] = {}
+        """Requests whose outcome is not on disk, and the hosts that keep theirs until it is."""
+        files = RiskReport("", "safe_readonly", deciding=inventory_files(known) if known else ())
+        self._opened_with = file_states(files, journal.state.folder, search_path="")
+        """The files of the inventory, as they were when the session was opened."""
+
+    @classmethod
+    def open(cls, basis: SessionBasis) -> HostCommands:
+        """Return the hosts that the settings name, of which there may be none."""
+        named, folder = basis.settings.hosts_inventory, basis.journal.state.folder
+        known = session_inventory(named, folder, basis.paths.trust_file) if named else None
+        return cls(basis.journal, basis.settings, known)
+
+    def _ansible(self, secrets: HostSecrets) -> HostRunner:
+        from kogniterm.addons.hosts.ansible_hosts import AnsibleHosts
+
+        return AnsibleHosts(self.journal.redact, secrets)
+
+    @classmethod
+    def switched_off(cls, settings: Settings) -> Mapping[str, Phrase]:
+        """Return why no command can run on hosts."""
+        if settings.hosts_inventory is None:
+            return {cls.tool: Phrase("setting {name}", {"name": "hosts_inventory"})}
+        from kogniterm.addons.hosts.ansible_hosts import ansible_installed
+
+        if not ansible_installed():
+            return {cls.tool: Phrase("{program} is not installed", {"program": "Ansible"})}
+        if settings.executor is not None:
+            return {cls.tool: Phrase("no command runs in this session")}
+        return {}
 
     @property
     def runner(self) -> HostRunner:
@@ -135,7 +115,7 @@ class HostCommands:
         if self.known is not None:
             self.known = replace(self.known, vault_files=vault_files)
 
-    # --- the port of the tool -------------------------------------------------------------------
+    # --- the hosts of a call --------------------------------------------------------------------
 
     @property
     def inventory(self) -> Inventory:
@@ -179,16 +159,19 @@ class HostCommands:
 
     def _hosts_of(self, pattern: str) -> tuple[str, ...]:
         """Return the hosts of a pattern; the inventory is read again where its files changed."""
-        key = (pattern, *_stamps(self.inventory))
+        key = (pattern, *inventory_stamps(self.inventory))
         if key not in self._selected:
             self._selected[key] = _in_thread(self.runner, self.inventory, pattern)
         return self._selected[key]
 
+    # --- arrow 8 --------------------------------------------------------------------------------
+
+    def assess(self, request: ActionRequest) -> RiskReport:
+        return assess_on_hosts(request, self._opened_with, self.journal.state.folder)
+
     # --- arrows 10 and 11 -----------------------------------------------------------------------
 
-    def request_of(
-        self, request: ActionRequest, command: str, report: RiskReport | None = None
-    ) -> HostRequest:
+    def request_of(self, request: ActionRequest, report: RiskReport | None = None) -> HostRequest:
         """Return what is asked of the hosts.
 
         The `report` on it tells in which groups they are asked, and which files may change.
@@ -200,27 +183,23 @@ class HostCommands:
         session = hashlib.sha256(self.journal.state.session_id.encode()).hexdigest()[:12]
         return HostRequest(
             f"{session}-{request.id}",
-            command,
+            request.command,
             inventory_of(request),
-            host_groups(request.hosts, report.label if report is not None else "needs_approval"),
+            report.groups if report is not None else (request.hosts,),
             self.timeout,
             bool(given.get("become")),
             changed_files(report) if report is not None else (),
         )
 
-    def intend(self, request: ActionRequest) -> None:
-        """Write an intent for every host to disk; that of the whole request is there."""
-        for host in request.hosts:
-            self.journal.record(HostIntent(request.id, host), durable=host == request.hosts[-1])
-
-    async def act(
-        self, request: ActionRequest, asked: HostRequest, sink: EventSink
-    ) -> tuple[HostsEnd, bool]:
-        """Run the command and record each answer; return the end, and whether it was cancelled.
+    async def act(self, request: ActionRequest, report: RiskReport, sink: EventSink) -> ToolEnd:
+        """Run the command and record each answer, behind an intent for every host on disk.
 
         When cancelled, the hosts end the command, which takes up to `_STOP_SECONDS`; another
         cancel ends the waiting.
         """
+        asked = self.request_of(request, report)
+        for host in request.hosts:
+            self.journal.record(HostIntent(request.id, host), durable=host == request.hosts[-1])
         shown = self.journal.redact_command(request.command)
         sink(events.HostsStarted(request.id, shown, asked.groups))
         cancelled, why = False, _PARTED
@@ -235,15 +214,20 @@ class HostCommands:
         for host in self._missing(request):
             state: HostState = "unknown" if host in begun else "not_started"
             self._record(request, HostAnswer(host, state, reason=why), sink)
-        return self._end(request, sink), cancelled
+        if not cancelled:
+            self._unreleased[request.id] = asked, self._facts(request)
+        return self._end(request, sink)._replace(cancelled=cancelled)
 
-    def facts(self, request: ActionRequest) -> tuple[str, ...]:
+    async def recorded(self, request: ActionRequest) -> None:
+        await self._forget(*self._unreleased.pop(request.id))
+
+    def _facts(self, request: ActionRequest) -> tuple[str, ...]:
         """Return the hosts whose outcome is recorded, so that they need not keep it."""
         kept = ("unknown", "running", "unreachable", "not_started")
         known = self._recorded(request).items()
         return tuple(host for host, one in known if one.state not in kept)
 
-    async def forget(self, asked: HostRequest, hosts: tuple[str, ...]) -> None:
+    async def _forget(self, asked: HostRequest, hosts: tuple[str, ...]) -> None:
         """Let `hosts` remove what they keep about a request, now that it is recorded here."""
         if hosts:
             await self.runner.discard(asked, hosts)
@@ -271,7 +255,7 @@ class HostCommands:
             async with asyncio.timeout(_STOP_SECONDS):
                 for answer in await self.runner.stop(asked, begun):
                     self._record(request, answer, sink)
-                await self.forget(asked, self.facts(request))
+                await self._forget(asked, self._facts(request))
 
     def _record(self, request: ActionRequest, answer: HostAnswer, sink: EventSink) -> None:
         if answer.host not in request.hosts:
@@ -291,20 +275,23 @@ class HostCommands:
         known = self._recorded(request)
         return tuple(host for host in request.hosts if host not in known)
 
-    def _end(self, request: ActionRequest, sink: EventSink) -> HostsEnd:
+    def _end(self, request: ActionRequest, sink: EventSink) -> ToolEnd:
+        """Return the end; failed unless all is known, and every host answered with exit code 0."""
         groups = group_answers(self._recorded(request).values())
         states = {group.state for group in groups}
-        end = HostsEnd(
-            answers_text(groups), bool(states - {"answered"}), bool(states & {"unknown", "running"})
-        )
         sink(events.HostsEnded(request.id, self.journal.redact_command(request.command), groups))
-        return end
+        return ToolEnd(
+            answers_text(groups),
+            failed=bool(states - {"answered"}),
+            lost=bool(states & {"unknown", "running"}),
+            masked=masked_by(request.command),
+        )
 
     # --- after a crash --------------------------------------------------------------------------
 
-    async def recover(self, request: ActionRequest, sink: EventSink) -> HostsEnd:
+    async def recover(self, request: ActionRequest, sink: EventSink) -> ToolEnd:
         """Ask the hosts what they did of a request that a crash cut off; record and report it."""
-        asked = self.request_of(request, request.command)
+        asked = self.request_of(request)
         intended = self.journal.state.on_hosts.get(request.id, {})
         missing = self._missing(request)
         if missing:
@@ -322,7 +309,7 @@ class HostCommands:
             self._record(request, answer, sink)
         end = self._end(request, sink)
         if not end.lost:
-            await self.forget(asked, self.facts(request))
+            await self._forget(asked, self._facts(request))
         return end
 
 
@@ -341,22 +328,6 @@ def _begun(asked: HostRequest, answers: Mapping[str, HostAnswer]) -> Iterator[st
             return
 
 
-def changed_files(report: RiskReport) -> tuple[str, ...]:
-    """Return the files that a command names as those it changes, the first `_MOST_CHANGED`.
-
-    What is in a file with secrets must not be read on the way.
-    """
-    found = (
-        effect.target
-        for effect in report.effects
-        if effect.kind in CHANGING_KINDS
-        and effect.target.startswith(("/", "~/"))
-        and not _PATTERN.search(effect.target)
-        and not is_secret(effect.target)
-    )
-    return tuple(dict.fromkeys(found))[:_MOST_CHANGED]
-
-
 def answers_text(groups: Sequence[AnswerGroup]) -> str:
     """Return the answers as the model reads them: equal ones once, differences as a diff."""
     return "\n\n".join(map(_group_text, groups))
@@ -373,23 +344,6 @@ def _group_text(group: AnswerGroup) -> str:
         body = f"[differs from the largest group:]\n{group.diff}"
     changes = f"[changed files:]\n{group.changes.rstrip()}" if group.changes.strip() else ""
     return "\n".join(filter(None, (head, body, changes)))
-
-
-def inventory_of(request: ActionRequest) -> Inventory:
-    """Return the inventory that the tool put into the arguments of a request."""
-    told: Mapping[str, Any] = request.arguments["inventory"]
-    return Inventory(
-        tuple(told["sources"]), str(told["folder"]), tuple(told.get("vault_files", ()))
-    )
-
-
-def _stamps(inventory: Inventory) -> Iterator[str]:
-    for name in inventory_files(inventory):
-        try:
-            found = os.stat(name)  # noqa: PTH116 - a plain string
-        except OSError:
-            continue
-        yield f"{name}:{found.st_mtime_ns}:{found.st_size}"
 
 
 def _in_thread(runner: HostRunner, inventory: Inventory, pattern: str) -> tuple[str, ...]:
@@ -412,3 +366,45 @@ def _in_thread(runner: HostRunner, inventory: Inventory, pattern: str) -> tuple[
     if failed:
         raise ToolError("{why}", why=failed[0].text)
     return found[0]
+
+
+class HostArguments(Arguments):
+    """One command and its hosts; the tool sets `inventory`, whatever the model gives."""
+
+    command: str
+    hosts: tuple[str, ...] = Field(min_length=1)
+    become: bool = False
+    purpose: str = ""
+    inventory: SkipJsonSchema[Inventory | None] = None
+
+    @field_validator("command")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        return usable_command(value)
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _one_name(cls, value: object) -> object:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+async def _run_by_extension(arguments: HostArguments) -> str:
+    raise ToolError("Commands are run by the runtime.")
+
+
+def run_on_hosts(port: HostCommands) -> SchemaTool[HostArguments]:
+    """Return the tool; its checked arguments hold every host by name, and the inventory."""
+
+    def settle(arguments: HostArguments) -> HostArguments:
+        found = {"hosts": port.select(arguments.hosts), "inventory": port.inventory}
+        return arguments.model_copy(update=found)
+
+    return SchemaTool(
+        RUN_ON_HOSTS,
+        HostArguments,
+        _run_by_extension,
+        effect="hosts",
+        settle=settle,
+        describe=lambda arguments: (arguments.command, arguments.purpose),
+        hosts=lambda arguments: arguments.hosts,
+    )

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.addons.hosts.ansible_hosts import MAX_OUTPUT, AnsibleHosts
+from kogniterm.addons.hosts.answer_groups import group_answers
+from kogniterm.addons.hosts.host_values import HostRequest, HostSecrets, Inventory
 from kogniterm.errors import UsageError
-from kogniterm.execution.hosts.ansible_hosts import MAX_OUTPUT, AnsibleHosts
-from kogniterm.execution.hosts.answer_groups import group_answers
 from kogniterm.host.processes import descendants
-from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventory
+from kogniterm.types.hosts import HostAnswer
 from tests.support.executing import alive
 from tests.support.forge import until
 from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault
@@ -94,7 +95,7 @@ async def test_groups_follow_one_another_until_one_differs(
 
 _KILLED = """
 import asyncio, json, sys
-from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+from kogniterm.addons.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.types.hosts import HostRequest, Inventory
 name, command, source, folder = sys.argv[1:]
 hosts = ("h0", "h1", "h2", "h3", "dead")

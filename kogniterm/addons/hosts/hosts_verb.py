@@ -12,28 +12,29 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from kogniterm.cli.options import HOSTS, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
-from kogniterm.cli.verb_helpers import paths_in_use, write_json
-from kogniterm.cli.verbs.hosts.host_passwords import (
+from kogniterm.addons.hosts.answer_groups import group_answers
+from kogniterm.addons.hosts.host_passwords import (
     ASK_BECOME,
     VAULTS,
     PasswordOptions,
     secrets_of,
     vault_files,
 )
-from kogniterm.cli.verbs.hosts.hosts_run import RUN
+from kogniterm.addons.hosts.host_values import HostRequest, Inventory
+from kogniterm.addons.hosts.hosts_run import RUN
+from kogniterm.cli.options import HOSTS, Subparsers, add_actions
+from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.verb_helpers import paths_in_use, write_json
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
     RefusedError,
     UsageError,
 )
-from kogniterm.execution.hosts.answer_groups import group_answers
 from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory
+from kogniterm.types.hosts import AnswerGroup, HostAnswer
 from kogniterm.ui.display import Display, write_drawn
 from kogniterm.ui.locale import _, plural
 from kogniterm.ui.screen.screen_preferences import from_quick
@@ -58,7 +59,7 @@ def _diff(
     if output == "json":
         write_json({"command": command, "groups": [_plain(one) for one in groups]})
     else:
-        from kogniterm.ui.screen.host_lines import host_answers
+        from kogniterm.addons.hosts.host_lines import host_answers
 
         symbol = Display(from_quick(quick(environment()), "/")).painter.symbol
         write_drawn(sys.stdout, host_answers(command, groups, symbol, _LINES))
@@ -69,7 +70,7 @@ async def _answers(
     call: CallOptions, command: str, become: bool, asked: PasswordOptions
 ) -> list[HostAnswer]:
     """Return the answer of each host; a terminal shows meanwhile what goes on."""
-    from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+    from kogniterm.addons.hosts.ansible_hosts import AnsibleHosts
 
     inventory = replace(_inventory(call), vault_files=vault_files(asked, call.folder()))
     runner = AnsibleHosts(secrets=await secrets_of(asked))
@@ -88,7 +89,7 @@ async def _answers(
 
 def _inventory(call: CallOptions) -> Inventory:
     """Return the inventory. Raises `UsageError` for a folder whose Ansible settings may not run."""
-    from kogniterm.runtime.services.host_commands import inventory_at
+    from kogniterm.addons.hosts.host_inventory import inventory_at
     from kogniterm.runtime.trust.trust_store import TrustStore
 
     folder = call.folder()

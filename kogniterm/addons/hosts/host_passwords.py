@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+from kogniterm.addons.hosts.host_values import HostSecrets
 from kogniterm.errors import TurnInterruptedError, UsageError
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.storage.folders import expand_path
-from kogniterm.types.hosts import HostSecrets
 from kogniterm.ui.locale import _
 
 ASK_BECOME = Argument("--ask-become-pass", "Ask for the password that this needs")

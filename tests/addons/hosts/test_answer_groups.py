@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.execution.hosts.answer_groups import (
+from kogniterm.addons.hosts.answer_groups import (
     MAX_COMPARED,
     canary_groups,
     difference,
     group_answers,
     stops,
 )
+from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import HostAnswer, HostRequest, HostState, Inventory
+from kogniterm.types.hosts import HostAnswer, HostState
 
 
 def said(host: str, output: str = "ok", code: int = 0) -> HostAnswer:

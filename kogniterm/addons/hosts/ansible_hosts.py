@@ -20,34 +20,35 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from kogniterm.addons.hosts import playbooks
+from kogniterm.addons.hosts.answer_groups import stops
+from kogniterm.addons.hosts.host_values import (
+    HostRequest,
+    HostRunner,
+    HostSecrets,
+    Inventory,
+)
+from kogniterm.addons.hosts.playbooks import JobReport, report_in
 from kogniterm.errors import ExecutionError, UsageError
 from kogniterm.execution.command_output import clip
-from kogniterm.execution.hosts import playbooks
-from kogniterm.execution.hosts.answer_groups import stops
-from kogniterm.execution.hosts.playbooks import JobReport, report_in
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.screen import render
 from kogniterm.host.installation import install_command
 from kogniterm.host.programs import host_environment
-from kogniterm.protocols import HostRunner
 from kogniterm.settings import environment
 from kogniterm.storage.folders import try_lock, write_private
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import whole
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import (
-    HostAnswer,
-    HostRequest,
-    HostSecrets,
-    HostState,
-    Inventory,
-)
+from kogniterm.types.hosts import HostAnswer, HostState
 
 MAX_OUTPUT = 16_000
 """Characters kept of one host's output, as of a local command."""
+if TYPE_CHECKING:
+    from kogniterm.runtime.operations.health_checks import Finding
 _CONTROLLER = Path(__file__).resolve().with_name("controller.py")
 _FOLDER = "kogniterm-hosts-"
 _PIECE = 1 << 16
@@ -297,6 +298,13 @@ _NO_REASON = Phrase("it gave no reason")
 def ansible_installed() -> bool:
     """Return whether Ansible and its runner are installed beside KogniTerm."""
     return find_spec("ansible_runner") is not None and find_spec("ansible") is not None
+
+
+def ansible_finding() -> Iterator[Finding]:
+    """Yield whether Ansible is installed."""
+    from kogniterm.runtime.operations.health_checks import package_finding
+
+    yield package_finding("ansible-core", installed=ansible_installed())
 
 
 def _state(result: Mapping[str, Any]) -> HostState:
