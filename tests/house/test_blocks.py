@@ -120,7 +120,7 @@ def read_command(text: str, _folder: Path) -> None:
 
 
 def read_prompt(text: str, _folder: Path) -> None:
-    assert any(text.strip() in file.source for file in prompts.shipped().values())
+    assert any(text.strip() in file.source for file in prompts.shipped_files().values())
 
 
 def read_yaml_recipe(text: str, _folder: Path) -> None:
