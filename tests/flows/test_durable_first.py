@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from kogniterm.addons.recipes.recipe_progress import begun_note
-from kogniterm.addons.recipes.recipe_schema import read_recipe
 from kogniterm.runtime.fixed_questions import LimitQuestion
 from kogniterm.sessions.records import (
     Decided,
@@ -22,7 +20,6 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.storage import drivers
 from kogniterm.types import LimitChoice, events
-from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
 
@@ -192,23 +189,6 @@ async def test_the_question_at_a_limit_and_its_answer_are_on_disk(
     session_id = flow.session.id
     flow.close()
     assert flow.open(session_id).state.limit is None
-
-
-async def test_a_recipe_is_on_disk_before_its_first_node(make_flow: MakeFlow, disk: Disk) -> None:
-    flow = make_flow("replies: [{text: unused}]")
-    kinds: list[bool] = []
-    watch(flow, disk, lambda event: None)
-    flow.open()
-
-    def noted(command: str) -> None:
-        bodies = [body for body in disk.bodies() if isinstance(body, Noted)]
-        kinds.append(any(body.kind == begin.kind for body in bodies))
-
-    recipe = "{name: r, nodes: [{id: a, command: echo hi}]}"
-    begin = begun_note(read_recipe(recipe), {}, str)
-    commands(flow, noted)
-    await cook(flow, recipe)
-    assert kinds == [True]
 
 
 async def test_nothing_the_model_said_is_lost_once_a_command_runs(

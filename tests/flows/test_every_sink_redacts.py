@@ -25,9 +25,8 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.text.redact import Redactor, redact, session_label
 from kogniterm.types import Answer, events
-from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import MakeFlow
-from tests.flows.test_secrets import RUN, SECRET, WAYS
+from tests.flows.test_secrets import SECRET, WAYS
 from tests.support.filled import filled
 
 SHOWN_AS_THEY_RUN = (
@@ -184,23 +183,6 @@ async def test_no_event_holds_a_secret_that_was_given_or_written(
     flow = await way(make_flow)
     told = [event for event in flow.events if not isinstance(event, STREAMED)]
     assert sum(SECRET in repr(event) for event in told) == 0
-
-
-async def test_the_arguments_of_a_recipes_tool_are_redacted_in_events_and_journal(
-    make_flow: MakeFlow,
-) -> None:
-    flow = make_flow(f"replies:{RUN}")
-    recipe = f"""
-name: r
-nodes:
-  - {{id: a, tool: calculate, arguments: {{expression: "1 + 1 # {SECRET}"}}}}
-"""
-    await cook(flow, recipe)
-    (ran,) = flow.of(events.ToolRan)
-    assert ran.name == "calculate"
-    assert SECRET not in repr(flow.events)
-    assert "[secret:" in ran.arguments
-    assert SECRET not in repr(list(flow.session.journal.records()))
 
 
 def test_redaction_is_idempotent_and_known_values_are_found() -> None:

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from kogniterm import prompts
-from kogniterm.addons.recipes.recipe_schema import read_recipe
-from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.agent.messages import PLAN_MODE, PLAN_MODE_OVER
-from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import replace_plan
@@ -121,14 +118,6 @@ async def test_a_command_edited_into_one_that_writes_is_refused(make_flow: MakeF
     flow = planning(make_flow, LOOK, DONE, decisions=[edited], approval_mode="manual")
     await flow.run()
     assert len(user(flow).asked) == 1
-    assert not acted(flow)
-
-
-async def test_a_recipe_is_refused(make_flow: MakeFlow) -> None:
-    flow = planning(make_flow, DONE)
-    recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
-    with pytest.raises(UsageError, match="plan mode"):
-        await run_in_session(flow.open(), recipe, {}, approver=Unattended(), sink=flow.tell)
     assert not acted(flow)
 
 

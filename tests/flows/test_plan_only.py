@@ -1,4 +1,4 @@
-"""`--plan-only` never acts: not in auto mode, not through sub-agents, recipes or a resumed turn."""
+"""`--plan-only` never acts: not in auto mode, not through sub-agents or a resumed turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from kogniterm.addons.recipes.recipe_schema import read_recipe
-from kogniterm.addons.recipes.run_recipe import run_in_session
-from kogniterm.approval import Unattended
-from kogniterm.errors import UsageError
 from kogniterm.sessions.records import Intent, Judged, Requested
 from kogniterm.types import events
 from tests.cli.conftest import Shell, shell
@@ -91,14 +87,6 @@ async def test_no_sub_agent_acts(make_flow: MakeFlow, tools: str) -> None:
     assert answer.stop == "plan_only"
     assert flow.of(events.AgentStarted) == []
     assert any("only a plan was requested" in text for text in flow.shown)
-
-
-async def test_a_recipe_is_refused_where_only_a_plan_is_wanted(make_flow: MakeFlow) -> None:
-    flow = plan_only(make_flow, PLAN)
-    recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
-    with pytest.raises(UsageError, match="--plan-only"):
-        await run_in_session(flow.session, recipe, {}, approver=Unattended(), sink=flow.tell)
-    assert not acted(flow)
 
 
 # --- turns that another process began ---------------------------------------------------------

@@ -18,8 +18,6 @@ from typing import Any
 import pytest
 
 from kogniterm.addons.hosts.host_values import HostRequest, Inventory
-from kogniterm.addons.recipes.recipe_schema import read_recipe
-from kogniterm.addons.recipes.run_recipe import run_in_session
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
@@ -299,15 +297,6 @@ async def test_actions_of_one_reply(heard: Heard, tmp_path: Path) -> None:
         before = len(heard.ran)
         await take(heard)
         heard.assert_equal(heard.ran[:before] + six)
-
-
-async def test_a_recipe(heard: Heard) -> None:
-    _made, free = commands(heard, 13, 40)
-    nodes = [{"id": f"n{number}", "command": one} for number, one in enumerate(free)]
-    text = json.dumps({"name": "r", "description": "d", "nodes": nodes, "outputs": {}})
-    recipe, sink = read_recipe(text), heard.events.append
-    await run_in_session(heard.session, recipe, {}, approver=heard, sink=sink)
-    heard.assert_equal(free)
 
 
 async def test_checks_of_plans(heard: Heard, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import give_plan, replace_plan
 from kogniterm.text.redact import session_label
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, UserInput
-from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.support.typing_user import holding
 
@@ -33,11 +32,6 @@ RUN = """
 ASKED = """
   - calls: [{tool: ask_user, arguments: {question: "Which token?", answers: [a, b]}}]
   - {text: Ok., repeat: forever}
-"""
-TAKES_TOKEN = """
-name: r
-inputs: {token: {type: string}}
-nodes:
 """
 
 
@@ -115,19 +109,6 @@ async def title(make_flow: MakeFlow) -> Flow:
     return flow
 
 
-async def input_of_a_recipe(make_flow: MakeFlow) -> Flow:
-    recipe = f"""{TAKES_TOKEN}
-  - {{id: count, command: "printf %s {{{{inputs.token}}}} | wc -c"}}
-  - {{id: ask, model: "Is {{{{inputs.token}}}} good?"}}
-  - {{id: agent, agent: "Look at {{{{inputs.token}}}}"}}
-"""
-    flow = make_flow("replies: [{text: I see., repeat: forever}]", [yes, yes])
-    answer = await cook(flow, recipe, token=SECRET)
-    assert answer.stop == "done"
-    assert flow.results[0].text.strip() == str(len(SECRET))
-    return flow
-
-
 async def what_the_model_wrote(make_flow: MakeFlow) -> Flow:
     """As where it has read a secret in an image."""
     flow = make_flow(
@@ -164,19 +145,6 @@ async def what_a_sub_agent_wrote(make_flow: MakeFlow) -> Flow:
     return flow
 
 
-async def what_the_model_of_a_recipe_wrote(make_flow: MakeFlow) -> Flow:
-    recipe = """
-name: r
-nodes:
-  - {id: ask, model: "What is in the picture?"}
-  - {id: agent, agent: "Look at it"}
-"""
-    flow = make_flow(f"replies: [{{text: 'It is {SECRET}.', repeat: forever}}]", [yes])
-    answer = await cook(flow, recipe)
-    assert SECRET not in answer.text
-    return flow
-
-
 WAYS = (
     edited_command,
     reason_of_a_rejection,
@@ -187,10 +155,8 @@ WAYS = (
     plan_between_turns,
     answer_to_a_question,
     title,
-    input_of_a_recipe,
     what_the_model_wrote,
     what_a_sub_agent_wrote,
-    what_the_model_of_a_recipe_wrote,
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
-from kogniterm.types import ActionRequest, Answer, CommandResult, events
+from kogniterm.types import ActionRequest, Answer, CommandResult
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start, start_run
 from tests.support.forge import Forge
@@ -279,21 +279,6 @@ async def test_rules_and_leases_do_not_run_it(make_flow: MakeFlow, forge: Forge)
 
 def _request(command: str) -> ActionRequest:
     return ActionRequest("r", "c", "execute_command", command)
-
-
-async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
-    from kogniterm.addons.recipes.recipe_schema import read_recipe
-    from kogniterm.addons.recipes.run_recipe import run_in_session
-    from kogniterm.approval import Unattended
-
-    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
-    flow = make_flow(TOLD)
-    recipe = read_recipe("{name: r, nodes: [{id: a, command: 'echo ran >>count'}]}")
-    answer = await run_in_session(
-        flow.open("last"), recipe, {}, approver=Unattended(), sink=flow.tell
-    )
-    assert (answer.exit_code, times_run(flow)) == (3, 1)
-    assert not flow.of(events.CommandStarted)
 
 
 # --- damaged records ---------------------------------------------------------------------------

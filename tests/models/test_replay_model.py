@@ -85,29 +85,6 @@ async def test_a_recorded_session_runs_again_with_its_replies(
     assert "differs: call 2, message 1 since the reply before it" in caplog.text
 
 
-async def test_a_recipe_runs_again_with_its_replies(make_flow: MakeFlow) -> None:
-    from tests.addons.recipes.test_recipe_threads import TALK, TALKING, TWO
-    from tests.addons.recipes.test_recipes import cook
-
-    both = TWO + '  - {id: look, agent: "Look at it"}\n'
-    script = """
-replies:
-  - {when: {last_contains: Say one}, text: One.}
-  - {when: {last_contains: Say two}, text: Two.}
-  - {when: {last_contains: Join}, text: Joined.}
-  - {when: {last_contains: Look}, text: Seen.}
-"""
-    flow = make_flow(script)
-    await cook(flow, both + 'outputs: {all: "{{nodes.both.text}} {{nodes.look.text}}"}\n')
-    file = await exported(flow)
-    again = make_flow(model=f"replay:{file}")
-    answer = await cook(again, both + 'outputs: {all: "{{nodes.both.text}} {{nodes.look.text}}"}\n')
-    assert answer.text == "Joined. Seen."
-    again.close()
-    flow = make_flow(TALKING)
-    assert (await cook(flow, TALK, word="apple")).text == "Apple."
-
-
 async def test_a_compaction_has_its_recorded_summary(make_flow: MakeFlow) -> None:
     flow = make_flow(SCRIPT, decisions=[yes])
     await flow.run("go")
