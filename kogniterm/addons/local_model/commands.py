@@ -95,6 +95,10 @@ _PROSE = re.compile(r"(?:[A-ZÁÉÍÓÚÑ][\w']*,?|¿\w+|¡\w+)\s|https?://\S+$"
 
 _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 
+# Something that is added to a file, or put at an end of it, leaves the rest of it there.
+_ADDS = re.compile(wording("adds"))
+_OVERWRITES = re.compile(r"^(?:echo|printf)\b[^>]*(?<!>)>(?!>)")
+
 HARM = "harm"
 
 
@@ -109,6 +113,8 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
         found.append("git")
     if _REPLACES_BY_ITSELF.search(command):
         found.append("replaces nothing")
+    if _ADDS.search(plain(request)) and _OVERWRITES.match(command):
+        found.append("overwrites")
     folded, names = plain(command), names_in(request)
     missing = [name for name in names if not _holds(folded, plain(name))]
     if not _ANY_CASE.search(command):
@@ -154,6 +160,9 @@ def correct_command(request: str, command: str) -> str:
     not the first process; what would be deleted unasked is listed.
     """
     command = _PYTHON.sub(r"\1python3", _SCRIPT.sub(r"bash \1", command))
+    command = _whole_names(request, _made_below(request, command))
+    command = _UNPACKS_INTO.sub(r"mkdir -p \g<folder> && \g<0>", _lines_apart(command))
+    command = _keep_input(command)
     command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
     command = _replaced(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
@@ -165,6 +174,54 @@ def correct_command(request: str, command: str) -> str:
     return f"{command} | wc -l"
 
 
+def _whole_names(request: str, command: str) -> str:
+    """Return `command` with the file names of `request` that have spaces as one word each."""
+    quoted = ["".join(groups) for groups in _QUOTED.findall(request)]
+    for name in (*quoted, *_SPACED.findall(request)):
+        if " " in name and _IS_NAME.fullmatch(name):
+            bare = rf"(?<![\w'\"\\/.]){re.escape(name)}(?![\w'\"])"
+            command = re.sub(bare, f"'{name}'", command) if "'" not in command else command
+    return command
+
+
+def _made_below(request: str, command: str) -> str:
+    """Return a `mkdir` of folders beside the one that `request` wants them in, with them in it."""
+    below = _BELOW.search(request)
+    made = _MKDIR.fullmatch(command)
+    folders = made[1].split() if made else []
+    if below is None or len(folders) < 2 or below[1] not in (folders[0], folders[-1]):
+        return command
+    inner = [folder for folder in folders if folder != below[1]]
+    if any("/" in folder for folder in inner):
+        return command
+    return f"mkdir -p {' '.join(f'{below[1]}/{folder}' for folder in inner)}"
+
+
+def _lines_apart(command: str) -> str:
+    """Return `command` so that echo ends lines where its text has the escape for that."""
+    echoed = _ECHOES.match(command)
+    if echoed is None or "\\n" not in echoed[2]:
+        return command
+    text = echoed[2].removesuffix("\\n")
+    return f"echo -e {echoed[1]}{text}{echoed[1]}{command[echoed.end() :]}"
+
+
+def _keep_input(command: str) -> str:
+    """Return `command` so that it does not empty the file that it reads before it is read."""
+    written = _PIPES_INTO.fullmatch(command)
+    if written is None or not re.search(rf"(?<!\S){re.escape(written[2])}(?!\S)", written[1]):
+        return command
+    new = f"{written[2]}.new"
+    return f"{written[1]} > {new} && test -s {new} && mv {new} {written[2]}"
+
+
+_SPACED = re.compile(wording("spaced"), re.IGNORECASE)
+_IS_NAME = re.compile(r"[\w.() -]+")
+_BELOW = re.compile(wording("below"), re.IGNORECASE)
+_MKDIR = re.compile(r"mkdir (?:-p )?((?:[\w./-]+ )+[\w./-]+)")
+_ECHOES = re.compile(r"echo (['\"])((?:(?!\1).)*)\1")
+_PIPES_INTO = re.compile(r"([^<>;&]*\S)\s*>\s*([\w./-]+)")
+_UNPACKS_INTO = re.compile(r"^tar -?\w*x[^;&|]* -C (?P<folder>[\w-][\w./-]*)(?=\s|$)")
 _SCRIPT = re.compile(r"^(?:\./|python3? (?:\./)?|sh (?:\./)?)([\w./-]+\.sh)\b")
 _PYTHON = re.compile(r"(^|[;&|]\s*)python(?= )")
 _INTO_FILE = re.compile(r"^(?!:|true\b)[^>]*[^>\s\d&=-]\s*>>?\s*(?!/dev/)([\w./-]+)$")
@@ -208,7 +265,13 @@ def names_in(request: str) -> tuple[str, ...]:
     numbers = _NUMBER.findall(_NAME.sub(" ", rest))
     proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
     replaced = [word for pair in _REPLACES.findall(rest) for word in pair]
-    return tuple(dict.fromkeys(filter(None, [*files, *quoted, *numbers, *proper, *replaced])))
+    placed = [word for groups in _PLACED.findall(rest) for word in groups]
+    named = [*files, *quoted, *numbers, *proper, *replaced, *placed]
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+# A column, or a folder that ends a request or goes before what it has, named by a plain word.
+_PLACED = re.compile(wording("placed"))
 
 
 # A text that is searched or replaced in any case may be written in any.

@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm import prompts
-from kogniterm.addons.local_model.conversation import goes_on, say, sentences, wording
+from kogniterm.addons.local_model.conversation import (
+    asks_to_look,
+    goes_on,
+    say,
+    sentences,
+    wording,
+)
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 from kogniterm.types import EXECUTE_COMMAND
 
@@ -38,12 +44,13 @@ _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|«[^»]*»|“[^”]*”|(?<!\w)'[^']*
 # Making a folder is a separate part, whatever follows it.
 _FOLDER = (
     r"(?:create|make|crea|haz) (?:me )?(?:a |an |the |un |una |la |el )?(?:new |nueva? )?"
-    r"(?:folder|directory|carpeta|directorio) (?:named |called |llamad[oa] )?(?P<name>[\w./-]*\w)"
+    r"(?:folder|directory|carpeta|directorio) (?:named |called |llamad[oa] )?"
+    r"(?P<name>\"[^\"]+\"|'[^']+'|[\w./-]*\w)"
 )
-_FILE = r"[\w-]+(?:/[\w-]+)*\.[a-z]\w{0,4}\b"
+_FILE = r"[\w-]+(?:/[\w-]+)*(?:\.[a-z]\w{0,4})+\b"
 _RESULT = (
-    r"it|them|that|those|this|these|the (?:number|result|output|list|total|sum|names?|lines?)|"
-    r"el (?:numero|resultado|total)|la (?:lista|salida|suma)"
+    r"it|them|that|those|this|these|the (?:number|result|output|list|total|sum|names?|lines?|"
+    r"counts?|totals?)|their|sus|el (?:numero|resultado|total)|la (?:lista|salida|suma)"
 )
 # "and" joins two requests where the second one names a file of its own, and no result of the first.
 _AND = re.compile(
@@ -54,10 +61,30 @@ _AND_IT = re.compile(
     rf"(?P<cut>,?\s+(?:and|y)\s+)(?=(?:{_LOOKS_AT})(?: it| the copy| la copia|l[oa])\W*$)"
 )
 _IT = re.compile(rf"^(?P<order>{_LOOKS_AT})(?: it| the copy| la copia|l[oa])$")
+# One that changes the file that the first one makes, or that asks about what it did.
+_DOES = (
+    r"run|execute|make|copy|move|rename|compress|delete|remove|"
+    r"ejecuta|copia|mueve|renombra|comprime|borra|elimina"
+)
+_AND_DOES = re.compile(
+    rf"(?P<cut>,?\s+(?:and|y)\s+|,\s+)"
+    rf"(?=(?:{_DOES})(?: (?:it|the (?:archive|original)|el original)|l[oa])\b)"
+)
+_DOES_IT = re.compile(
+    rf"^(?P<order>{_DOES})(?: (?:it|the (?:archive|original)|el original)|l[oa])\b(?P<rest>.*)$"
+)
+_AND_TELL = re.compile(r"(?P<cut>,?\s+(?:and|y)\s+)(?=(?:tell me|show me|dime|muestrame)\s)")
+_OPENS = re.compile(r"^(?:open|run|test|abre|ejecuta|prueba)\b")
+_AND_ASKS = re.compile(r"(?P<cut>,?\s+(?:and|y)\s+)(?=(?:who|which|when|quien|cual|cuando)\b)")
+_ASKS_FIRST = re.compile(rf"^(?:{_ASKING}|who|when|quien|cuando)\b")
+_THERE_ARE = re.compile(r"\b(?P<many>how many|cuant[oa]s)(?= there are\b| are there\b| hay\W*$)")
+_KIND = re.compile(r"(?<![\w*])\.[a-z]\w{0,4}\b")
+_COUNTED = re.compile(r"\bhow many (\w+?)s?\b")
 _FOLDER_AND = re.compile(rf"{_FOLDER}(?P<cut>,?\s+(?:and|y)\s+|,\s+)(?={_ORDER})")
 _MADE = re.compile(rf"^{_FOLDER}$")
 _INTO_IT = re.compile(
-    r"\b(?:in|into|to|inside) (?:it|there)\b|\b(?:dentro de |en )ella\b|\b(?:ahi|alli)\b"
+    r"\b(?:in|into|to|inside) (?:it|there)\b|\b(?:dentro de |en )ella\b|"
+    r"\bdentro\b(?! de)|\b(?:ahi|alli)\b"
 )
 _OF_IT = re.compile(r"^(list|lista(?=la|lo))\s?(it|la|lo)$")
 
@@ -87,6 +114,11 @@ def _cut(text: str) -> list[str]:
     cuts += [match.span("cut") for match in _FOLDER_AND.finditer(folded)]
     if _IMPERATIVE.match(folded) and re.search(_FILE, folded):
         cuts += [match.span("cut") for rule in (_AND, _AND_IT) for match in rule.finditer(folded)]
+        cuts += [match.span("cut") for match in _AND_DOES.finditer(folded)]
+    if _IMPERATIVE.match(folded) and not (asks_to_look(text) or _OPENS.match(folded)):
+        cuts += [match.span("cut") for match in _AND_TELL.finditer(folded)]
+    if _ASKS_FIRST.match(folded.lstrip("¿ ")):
+        cuts += [match.span("cut") for match in _AND_ASKS.finditer(folded)]
     inline = [match.span() for match in _INLINE_ITEM.finditer(folded)]
     if len(inline) >= 2:
         cuts += inline
@@ -108,6 +140,8 @@ def _resolved(parts: list[str]) -> tuple[str, ...]:
         named = re.findall(_FILE, resolved[-1]) if resolved else []
         if named and (it := _IT.match(folded)):
             part = f"{it['order']} {named[-1]}"
+        elif named and (it := _DOES_IT.match(folded)):
+            part = f"{it['order']} {named[0]}{part[it.start('rest') :]}"
         elif folder and (match := _INTO_IT.search(folded)):
             word = "en la carpeta" if match.group()[:3] in ("en ", "den", "ahi", "all") else "into"
             part = f"{part[: match.start()]}{word} {folder}{part[match.end() :]}"
@@ -116,10 +150,33 @@ def _resolved(parts: list[str]) -> tuple[str, ...]:
             part += folder
         elif made := _MADE.match(folded):
             folder = part[made.start("name") : made.end("name")]
+        elif resolved:
+            part = _completed(part, resolved[-1], named)
         resolved.append(part)
     return tuple(resolved)
 
 
+def _completed(part: str, before: str, named: Sequence[str]) -> str:
+    """Return `part`, which names no file, with what the part `before` it was about."""
+    if re.search(_FILE, fold_case(part)):
+        return part
+    kinds, counted = _KIND.findall(before), _COUNTED.search(before)
+    if kinds and (many := _THERE_ARE.search(fold_case(part))):
+        english = many["many"] == "how many"
+        found = f"{kinds[-1]} files" if english else f"archivos {kinds[-1]}"
+        return f"{part[: many.end()]} {found}{part[many.end() :]}"
+    if counted:
+        part = re.sub(
+            r"\b(last|first|newest|oldest|biggest|latest) one\b", rf"\1 {counted[1]}", part
+        )
+    if named:
+        part = re.sub(r"\bdel archivo$", f"de {named[-1]}", part)
+        part = re.sub(r"\b(?:it|the archive)\b", named[-1], part, count=1)
+    return part
+
+
+_FINAL: frozenset[Ending] = frozenset({"unchanged", "not_run", "unfinished"})
+"""Ends of a command after which there is no other try."""
 TRIES = 2
 """Commands proposed for one part: the first, and one more when it failed."""
 _APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n")
@@ -134,6 +191,7 @@ _SEARCHES = re.compile(
 _COMPARES = re.compile(r"^\s*(?:diff|cmp|git diff --no-index)\b")
 _CHECKED = re.compile(r"^grep -q -- .* && sed |&& test -s [\w./-]+$")
 """A command that checks its own effect, so that its failure is no answer."""
+_LOOKED_FOR = re.compile(r"grep -q -- (['\"])(.+?)\1 .* && sed ")
 _HOW_MANY = re.compile(r"how many\b|count\b|cuant[oa]s\b|cuenta\b")
 _NO_NUMBER = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
 _TOTALS = re.compile(r"\bawk\b.*\bEND\s*\{[^{}]*\bprint")
@@ -146,7 +204,7 @@ _COMPLAINT = re.compile(
     re.IGNORECASE,
 )
 
-Ending = Literal["ok", "nothing", "failed", "unfinished", "not_run"]
+Ending = Literal["ok", "nothing", "failed", "unchanged", "unfinished", "not_run"]
 
 
 class Ran(NamedTuple):
@@ -183,9 +241,7 @@ class TurnSoFar(NamedTuple):
     @property
     def part(self) -> str | None:
         """The part that is due, None when nothing is left to do."""
-        stopped = self.failed and (
-            len(self.failed) >= TRIES or self.failed[-1].ending in ("not_run", "unfinished")
-        )
+        stopped = self.failed and (len(self.failed) >= TRIES or self.failed[-1].ending in _FINAL)
         return None if stopped or len(self.done) == len(self.parts) else self.parts[len(self.done)]
 
 
@@ -210,6 +266,8 @@ def turn_so_far(messages: Sequence[BaseMessage], language: str = "") -> TurnSoFa
         part = parts[min(len(done), len(parts) - 1)]
         if ran.ending == "ok" and _lacks_number(part, ran.output):
             ran = ran._replace(ending="failed")
+        if ran.ending == "failed" and _had_nothing_to_replace(part, ran):
+            ran = ran._replace(ending="unchanged")
         if ran.ending in ("ok", "nothing"):
             done.append(ran)
             failed.clear()
@@ -231,6 +289,17 @@ def _lacks_number(part: str, output: str) -> bool:
     """Return whether `part` asks how many, and something else was printed."""
     asked = bool(output.strip()) and _HOW_MANY.match(fold_case(part).lstrip("¿ "))
     return bool(asked) and not any(character.isdigit() for character in output)
+
+
+def _had_nothing_to_replace(part: str, ran: Ran) -> bool:
+    """Return whether no file of the command holds the text that `part` wants replaced."""
+    looked = _LOOKED_FOR.match(ran.command)
+    silent = ran.code == 1 and not ran.output.strip()
+    return (
+        silent
+        and looked is not None
+        and re.search(rf"(?<!\w){re.escape(looked[2])}(?!\w)", part) is not None
+    )
 
 
 def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
@@ -362,6 +431,8 @@ def _block(ran: Ran, language: Language) -> str:
         silent = "silent" if looked or checks_itself(ran.command) else "unchecked"
         name = silent if empty else "gave"
         sentence = say(name, language, command=ran.command, code=ran.code)
+    elif ran.ending == "unchanged":
+        sentence = say("unchanged", language, command=ran.command)
     elif ran.ending == "unfinished":
         sentence = say("not_finished", language, command=ran.command)
     elif ran.ending == "failed" and ran.code == 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.eval.table import tasks
+from benchmarks.eval.table import NEWER, tasks
 from kogniterm import approval
 from kogniterm.addons.local_model.bank import (
     LANGUAGES,
@@ -168,6 +168,11 @@ def test_no_file_name_of_a_task_is_in_the_bank() -> None:
     for task in tasks():
         shared = {name.strip(".,;:?") for name in _names(task.request)} & used
         assert not shared, (task.id, shared)
+
+
+def test_no_request_of_the_newer_tables_is_in_the_bank() -> None:
+    used = {plain(example.request).strip("?¿. ") for example in examples()}
+    assert [one.id for one in tasks(NEWER) if plain(one.request).strip("?¿. ") in used] == []
 
 
 def test_pairs_are_kept_newest_last_and_once_a_request(tmp_path: Path) -> None:

@@ -292,6 +292,17 @@ def test_names_of_a_request() -> None:
     asked = "put 'two words' into src/a.txt and the last 20 lines of .bashrc, version 1.2"
     assert set(names_in(asked)) == {"two words", "src/a.txt", "20", ".bashrc", "1.2"}
     assert names_in("don't list it, that's all") == ()
+    assert names_in("print the city column") == ("city",)
+    assert names_in("which file in drafts is the oldest?") == ("drafts",)
+    assert names_in("¿cuál es el archivo que más pesa en descargas?") == ("descargas",)
+    assert names_in("how many files are there in total?") == ()
+    assert names_in("sort it in reverse") == ()
+
+
+def test_what_is_to_be_added_does_not_replace_the_file() -> None:
+    asked = "put a header line a,b at the top of x.csv"
+    assert doubts(asked, "echo 'a,b' > x.csv", ()) == ("overwrites",)
+    assert doubts("add the line b to x.csv", "echo 'b' >> x.csv", ()) == ()
 
 
 def test_name_copied_from_an_example_is_noticed() -> None:
@@ -322,6 +333,23 @@ def test_name_copied_from_an_example_is_noticed() -> None:
             "git log --author=Eva | wc -l",
             "git log --oneline --author=Eva | wc -l",
         ),
+        ("show the end of 'my day.txt'", "tail my day.txt", "tail 'my day.txt'"),
+        ("lines of the file old list.md?", "wc -l < old list.md", "wc -l < 'old list.md'"),
+        ("is the file in a.txt?", "grep in a.txt", "grep in a.txt"),
+        ("folders a, b in box", "mkdir -p a b box", "mkdir -p box/a box/b"),
+        ("folders a, b and box", "mkdir -p a b box", "mkdir -p a b box"),
+        (
+            "a script x that says hi",
+            r"echo '#!/bin/sh\necho hi\n' > x",
+            r"echo -e '#!/bin/sh\necho hi' > x",
+        ),
+        ("unpack a.tar into b", "tar -xf a.tar -C b", "mkdir -p b && tar -xf a.tar -C b"),
+        (
+            "sort a.txt into itself",
+            "sort a.txt | uniq > a.txt",
+            "sort a.txt | uniq > a.txt.new && test -s a.txt.new && mv a.txt.new a.txt",
+        ),
+        ("join a.txt and b.txt", "cat a.txt b.txt > c.txt", "cat a.txt b.txt > c.txt"),
     ],
 )
 def test_slips_that_can_be_mended_for_certain_are(

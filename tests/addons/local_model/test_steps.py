@@ -51,7 +51,7 @@ def test_silence_is_no_claim_that_something_was_found_or_done(command: str) -> N
 
 @pytest.mark.parametrize(
     "command",
-    ["grep TODO notes.md > todo.txt && test -s todo.txt", "grep -q -- 'a' x && sed -i 's/a/b/g' x"],
+    ["grep TODO notes.md > todo.txt && test -s todo.txt", "grep -q -- 'o' x && sed -i 's/o/b/g' x"],
 )
 def test_a_command_without_the_effect_it_checks_is_a_failure(command: str) -> None:
     silent = "[exit 1]"
@@ -59,6 +59,20 @@ def test_a_command_without_the_effect_it_checks_is_a_failure(command: str) -> No
     assert [one.ending for one in turn.failed] == ["failed"]
     turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, "[exit 0]", code=0)])
     assert answer(turn) == f"`{command}` printed nothing (exit code 0)."
+
+
+def test_without_a_text_to_replace_no_second_command_is_tried() -> None:
+    command = "grep -q -- 'cat' pets.md && sed -i 's/cat/dog/g' pets.md"
+    request = asked("replace cat with dog in pets.md")
+    turn = turn_so_far([request, *ran(command, "[exit 1]", code=1)])
+    assert turn.part is None
+    assert answer(turn) == (
+        f"`{command}` found nothing to replace (exit code 1), so no file was changed."
+    )
+    missing = "grep: pets.md: No such file or directory\n[exit 2]"
+    assert turn_so_far([request, *ran(command, missing, code=2)]).part is not None
+    misspelt = "grep -q -- 'catt' pets.md && sed -i 's/catt/dog/g' pets.md"
+    assert turn_so_far([request, *ran(misspelt, "[exit 1]", code=1)]).part is not None
 
 
 @pytest.mark.parametrize(
