@@ -30,7 +30,7 @@ _kogniterm() {
             --allow-secret|--at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inputs|--inventory|--items|--lang|--limit|--lines|--list|--max-cost|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--note|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--recipe|--resume|--secret|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|--workspace|-C|-n|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/hosts|/hosts/run|/hosts/diff|/replay|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/off|/skills/on|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/hosts|/hosts/run|/hosts/diff|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/queue/key|/worker|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/project|/memory/prefer|/memory/forget|/memory/export|/memory/import|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/off|/skills/on|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/logs|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/storage|/storage/check|/storage/copy|/completion|/help|/import|/acp|/warm|/warm/stop) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -64,6 +64,7 @@ _kogniterm() {
         /sessions/export:--format) _kogniterm_offer 'jsonl markdown atif'; return ;;
         /sessions/report:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/import:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hosts:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hosts/run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hosts/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
@@ -74,7 +75,6 @@ _kogniterm() {
         /hosts/run:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
         /hosts/diff:--lang) _kogniterm_offer 'auto en es'; return ;;
         /hosts/diff:--output) _kogniterm_offer 'text json'; return ;;
-        /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/add:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/add:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
@@ -192,7 +192,7 @@ _kogniterm() {
         *:--allow-secret|*:--at|*:--batch|*:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--id|*:--input|*:--inputs|*:--inventory|*:--items|*:--lang|*:--limit|*:--lines|*:--list|*:--max-cost|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--note|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--priority|*:--project|*:--prompt|*:--queue|*:--queues|*:--recipe|*:--resume|*:--secret|*:--session|*:--slot|*:--slots|*:--source|*:--state|*:--text|*:--timeout|*:--to|*:--tries|*:--turn|*:--vault-password-file|*:--workspace|*:-C|*:-n|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions hosts replay queue worker memory recipe policy tools skills hooks trust audit tour login logout config doctor logs models mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
+        '') said='run resume sessions replay hosts queue worker memory recipe policy tools skills hooks trust audit tour login logout config doctor logs models mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --session --park --note --secret --allow-secret --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -205,10 +205,10 @@ _kogniterm() {
         '/sessions/export') kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
+        '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/hosts') said='run diff' flags='-h --help --lang --env-file --debug' ;;
         '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --ask-become-pass --vault-password-file --ask-vault-pass --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
-        '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/queue') said='add list show watch inbox cancel retry results answer key' flags='-h --help --lang --env-file --debug' ;;
         '/queue/add') kind=file flags='-h --help --lang --env-file --debug --file --recipe --items --workspace --here --id --queue --batch --at --priority --tries --json --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/queue/list') flags='-h --help --lang --env-file --debug --state --batch --all-users --limit --json' ;;
@@ -289,7 +289,7 @@ _kogniterm() {
         '/storage/check') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume hosts replay queue worker recipe policy tools skills hooks trust audit tour login logout config doctor logs mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay hosts queue worker recipe policy tools skills hooks trust audit tour login logout config doctor logs mcp storage completion help import acp warm' flags='-h --help --lang --env-file --debug' ;;
         '/import') said='claude codex gemini opencode deepagents' flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;
         '/acp') flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost' ;;
         '/warm') said='stop' flags='-h --help --lang --env-file --debug' ;;

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/hosts' '/hosts/run' '/hosts/diff' '/replay' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/off' '/skills/on' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/logs' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/storage' '/storage/check' '/storage/copy' '/completion' '/help' '/import' '/acp' '/warm' '/warm/stop'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/hosts' '/hosts/run' '/hosts/diff' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/project' '/memory/prefer' '/memory/forget' '/memory/export' '/memory/import' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/off' '/skills/on' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/logs' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/storage' '/storage/check' '/storage/copy' '/completion' '/help' '/import' '/acp' '/warm' '/warm/stop'
                 set at "$at/$word"
         end
     end
@@ -22,8 +22,8 @@ complete -c kogniterm -f
 complete -c kogniterm -n '__kogniterm_at ""' -a 'run' -d 'Do one task and exit'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'resume' -d 'Resume a session at the prompt'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'sessions' -d 'List, search, export and delete sessions'
-complete -c kogniterm -n '__kogniterm_at ""' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'replay' -d 'Replay a session from its record'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'queue' -d 'Add tasks to the queue, watch them and answer their questions'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'worker' -d 'Run tasks from the queue'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'memory' -d 'List, add, edit and delete memories'
@@ -211,6 +211,14 @@ complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l env-file -r -F -
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l as-new -d 'Import it under a new ID, next to the original'
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l live -d 'Run the commands, in a temporary copy of the folder'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l folder -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to copy with --live'
+complete -c kogniterm -n '__kogniterm_at "/replay"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'run' -d 'Do one task on many machines and exit'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'diff' -d 'Run a command that only reads on many machines, and compare the answers'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -s h -l help -d 'Show this help'
@@ -264,14 +272,6 @@ complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l ask-become-pass -d 'A
 complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l vault-password-file -x -d 'File or program with the password of vaults'
 complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l ask-vault-pass -d 'Ask for the password of vaults'
 complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l output -x -a 'text json' -d 'Result as text or json (default: text)'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -s h -l help -d 'Show this help'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l debug -d 'Show tracebacks; log everything, and outside the prompt on screen too'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l live -d 'Run the commands, in a temporary copy of the folder'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l folder -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to copy with --live'
-complete -c kogniterm -n '__kogniterm_at "/replay"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'add' -d 'Add a task, or those of a file'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'list' -d 'List the tasks'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'show' -d 'Show a task'
@@ -913,8 +913,8 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'costs' -d 'Limit money, to
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'privacy' -d 'What is kept, and what is sent'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'run' -d 'Do one task and exit'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'resume' -d 'Resume a session at the prompt'
-complete -c kogniterm -n '__kogniterm_at "/help"' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'replay' -d 'Replay a session from its record'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'queue' -d 'Add tasks to the queue, watch them and answer their questions'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'worker' -d 'Run tasks from the queue'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run recipes'

@@ -243,11 +243,6 @@ class ExtensionPort:
                 if told := await one.opened(sink, resumed=resumed):
                     self._from_opening.append(told)
 
-    def connect(self, io: TurnIO) -> None:
-        """Let every extension take the driver of a turn."""
-        for one in self.extensions:
-            one.connect(io)
-
     async def before_input(self, given: UserInput, io: TurnIO) -> Phrase | None:
         """Ask those that may refuse an input; return why one does."""
         self._beside_input.clear()
