@@ -8,6 +8,7 @@ A session and a queued task have a folder with the name of their ID.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -270,6 +271,11 @@ class SessionId(str):
     """
 
     __slots__ = ()
+
+    @classmethod
+    def new(cls) -> Self:
+        """Return an ID for a new session: short enough to type, random enough to be unique."""
+        return cls(os.urandom(6).hex())
 
     def __new__(cls, text: str) -> Self:
         """Return `text` as an ID."""

@@ -495,16 +495,16 @@ def read_task(
     tell_waiting: Callable[[], None],
     *,
     needed: bool = True,
-    folder: str = "",
+    folder: str | None = None,
     seconds: float | None = None,
 ) -> UserInput | None:
     """Return the task in `words`, with standard input as its data.
 
     Without words, or with a lone "-", standard input is the task. `stdin` is None when it is a
     terminal; `seconds` is how long it may stay silent. Files that the words name with @ are
-    attached, seen from `folder`. A task that is not `needed` and not there is None: a resumed
-    session may have one. Raises `UsageError` for a task that is missing, empty, too long or not
-    text, and for data that is too long, not text or does not come.
+    attached, seen from `folder`; None attaches none. A task that is not `needed` and not there is
+    None: a resumed session may have one. Raises `UsageError` for a task that is missing, empty, too
+    long or not text, and for data that is too long, not text or does not come.
     """
     from_stdin = not words or list(words) == ["-"]
     piped = "" if stdin is None else _decode(_read(stdin, tell_waiting, seconds))
@@ -524,7 +524,7 @@ def read_task(
         )
     data = None if from_stdin or not piped else piped
     # Only what stands on the command line names files: piped text may be anybody's.
-    named = () if from_stdin else mentions(text, folder)
+    named = () if from_stdin or folder is None else mentions(text, folder)
     text = text.strip()
     piped_in = ((0, len(text)),) if from_stdin else ()
     return UserInput(text, data=data, source="run", attachments=named, foreign=piped_in)

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -71,8 +72,7 @@ class Memory:
         self.tombstones = Tombstones(
             self.repository, key if key is not None else self.repository.salt().encode()
         )
-        self.updater = Updater(self.repository, self.tombstones, clock, redact)
-        self.searcher = Searcher(self.repository, clock, vectors)
+        self._vectors = vectors
         self.sessions = SessionRepository(sql, project, redact)
         self.projects = ProjectRepository(sql, project)
         self.preferences = UserPreferences(sql, project, clock, redact)
@@ -85,6 +85,16 @@ class Memory:
             stores=stores,
             paths=paths,
         )
+
+    # Neither forgetting nor a turn without a question to memory asks for these.
+
+    @cached_property
+    def updater(self) -> Updater:
+        return Updater(self.repository, self.tombstones, self.clock, self.redact)
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        return Searcher(self.repository, self.clock, self._vectors)
 
     def __enter__(self) -> Self:
         return self

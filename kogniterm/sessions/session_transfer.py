@@ -33,7 +33,7 @@ from kogniterm.sessions.journal.codec import (
 from kogniterm.sessions.journal.journal import load_state, refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_search import is_image, storable
-from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
+from kogniterm.sessions.store import SessionInfo, SessionStore
 from kogniterm.storage.archive_file import (
     LAST_TIME,
     checking,
@@ -136,7 +136,7 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
     """
     header, rows = read_session(lines)
     try:
-        session_id = new_id() if as_new else SessionId(header.id)
+        session_id = SessionId.new() if as_new else SessionId(header.id)
     except UsageError as error:
         raise UsageError("{problem} Import it with --as-new.", problem=error.text) from error
     present = store.info(session_id)
@@ -188,7 +188,7 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     """
     info = store.find(reference)
     rows = list(_until(store, info, turn))
-    session_id, moment = new_id(), store.now()
+    session_id, moment = SessionId.new(), store.now()
     state, _ = load_state(store.database, info.id)
     parent_seq = rows[-1].seq if rows else 1
     opened = SessionOpened(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -87,7 +86,7 @@ class SessionStore:
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
         """Create a session that works in `folder`. Raises `UsageError` for an id in use."""
-        new = SessionId(session_id) if session_id else new_id()
+        new = SessionId(session_id) if session_id else SessionId.new()
         self.add_row(new, folder=folder, model=model)
         journal = self._held(new, lambda: (SessionState(), ()))
         journal.append(SessionOpened(new, folder, self.version, model))
@@ -371,11 +370,6 @@ def conversation(store: SessionStore, session_id: str, first: int) -> list[Recor
         return None
     state, _damaged = load_state(store.database, session_id)
     return list(state.conversation(readable_records(store.database, session_id, first)))
-
-
-def new_id() -> SessionId:
-    """Return an id for a new session: short enough to type, random enough to be unique."""
-    return SessionId(secrets.token_hex(6))
 
 
 def title_of(words: str) -> str:

@@ -281,3 +281,11 @@ def test_with_memory_off_nothing_is_added_or_set(user: User) -> None:
         assert "cannot be added or edited here; use --memory full" in user.errors
     assert user.json("list") == []
     assert "es" not in user.run("prefer").split()
+
+
+def test_a_change_of_a_preference_says_what_applies_here(user: User) -> None:
+    assert user.run("prefer", "language", "en", "--here") == "Preference set: language = en\n"
+    assert "In this project, en still applies" in user.run("prefer", "language", "es")
+    [one] = user.json("prefer", "language", "--remove", "--here")
+    assert (one["name"], one["value"], one["project"]) == ("language", "es", None)
+    assert user.run("prefer", "language", "--remove") == "Preference removed: language\n"

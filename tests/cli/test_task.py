@@ -14,7 +14,8 @@ from kogniterm.types import UserInput
 
 
 def read(words: list[str], stdin: bytes | None = None) -> UserInput:
-    return read_task(words, None if stdin is None else io.BytesIO(stdin), lambda: None)
+    given = None if stdin is None else io.BytesIO(stdin)
+    return read_task(words, given, lambda: None, folder="")
 
 
 def wrong(words: list[str], stdin: bytes | None = None) -> str:

@@ -21,42 +21,9 @@ from kogniterm.addons.fleet.checkouts import (
     repository_of,
 )
 from kogniterm.addons.fleet.queue_ports import TaskChanges
-from kogniterm.addons.fleet.queue_values import ENDED_STATES, QueuedTask, TaskEnd, TaskState
+from kogniterm.addons.fleet.queue_values import ENDED_STATES, QueuedTask, TaskEnd
 from kogniterm.errors import UsageError
-from kogniterm.storage.database import Database
-from kogniterm.text.redact import redact
 from kogniterm.types import Phrase
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPatches:
-    """The commits and the changes of tasks, in the database of the tasks."""
-
-    database: Database
-
-    def pin(self, task: QueuedTask, commit: str) -> None:
-        """Note the commit that every start of a task begins with."""
-        self.database.run(
-            "UPDATE queue_tasks SET commit_id = ? WHERE id = ? AND claim = ?",
-            (commit, task.id, task.claim),
-        )
-
-    def save(self, task: QueuedTask, patch: str) -> None:
-        """Store what a task has changed."""
-        self.database.run(
-            "UPDATE queue_tasks SET patch = ? WHERE id = ? AND claim = ?",
-            (redact(patch), task.id, task.claim),
-        )
-
-    def of(self, task_id: str) -> str:
-        """Return what a task has changed, as a patch of git."""
-        row = self.database.one("SELECT patch FROM queue_tasks WHERE id = ?", (task_id,))
-        return str(row[0]) if row is not None else ""
-
-    def state(self, task_id: str) -> TaskState | None:
-        """Return the state of a task; None where there is no such task."""
-        row = self.database.one("SELECT state FROM queue_tasks WHERE id = ?", (task_id,))
-        return row[0] if row is not None else None
 
 
 @dataclass(frozen=True, slots=True)

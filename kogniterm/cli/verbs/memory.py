@@ -120,18 +120,17 @@ def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any)
 def _prefer(
     call: CallOptions, name: str | None, value: list[str], here: bool, remove: bool
 ) -> Report:
-    from kogniterm.runtime.operations.stored_data import remove_preference
-
     if name and not (value or remove):
         raise UsageError("Specify a value for {name}, or --remove.", name=name)
     if (remove and (value or not name)) or (here and not name):
         raise UsageError("Use --remove and --here with the name of a preference.")
     with _open(call) as memory:
         if name and remove:
-            remove_preference(memory, name, here=here)
-        elif name:
-            memory_actions.require_writable(_is_writable(call))
-            memory.preferences.set(name, " ".join(value), scope="project" if here else "everywhere")
+            return memory_actions.remove_preference(memory, name, here=here)
+        if name:
+            return memory_actions.set_preference(
+                memory, name, " ".join(value), here=here, writable=_is_writable(call)
+            )
         return memory_actions.list_preferences(memory)
 
 

@@ -174,6 +174,46 @@ def list_preferences(memory: Memory) -> Report:
     return Report(data, rows=rows, notes=[] if held else [Phrase("No preferences are set."), names])
 
 
+def set_preference(memory: Memory, name: str, value: str, *, here: bool, writable: bool) -> Report:
+    """Set a preference, in this project alone or everywhere. Raises `UsageError`."""
+    from kogniterm.memory.preferences import value_text
+
+    require_writable(writable)
+    one = memory.preferences.set(name, value, scope="project" if here else "everywhere")
+    values = {"name": one.key, "value": value_text(one.value)}
+    told = [Phrase("Preference set: {name} = {value}", values)]
+    over = memory.preferences.all()[one.key]
+    if over.project and not one.project:
+        told.append(
+            Phrase(
+                "In this project, {value} still applies. To change that: "
+                "/preferences remove {name} --project, or in a shell: "
+                "kogniterm memory prefer {name} --remove --here",
+                {"name": one.key, "value": value_text(over.value)},
+            )
+        )
+    return Report(list_preferences(memory).data, told)
+
+
+def remove_preference(memory: Memory, text: str, *, here: bool) -> Report:
+    """Remove the preference that `text` names, in this project or wherever it holds here.
+
+    One that an older version stored can be removed, too. Raises `UsageError`.
+    """
+    from kogniterm.memory.preferences import known_name, value_text
+
+    held = {one.key for one in memory.preferences.stored()}
+    written = "_".join(text.lower().split())
+    name = next((one for one in (text, written) if one in held), None) or known_name(text)
+    if not memory.preferences.remove(name, project=memory.project if here else None):
+        raise UsageError("{name} is not set.", name=name)
+    told = Phrase("Preference removed: {name}", {"name": name})
+    if left := memory.preferences.all().get(name):
+        values = {"name": name, "value": value_text(left.value)}
+        told = Phrase("Preference removed: {name}. Everywhere, {value} applies.", values)
+    return Report(list_preferences(memory).data, [told])
+
+
 def report_forgetting(receipt: Receipt) -> Report:
     """Show what was deleted; the status is 1 if the words were still found somewhere."""
     from kogniterm.memory.forgetter import OWN

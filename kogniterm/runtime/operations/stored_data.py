@@ -20,7 +20,6 @@ from kogniterm.text.visible import clean
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Memory
     from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.paths import Paths
     from kogniterm.runtime.services.written_files import Kind
@@ -209,18 +208,3 @@ def copy_memory_between(source: Location, target: Location, user: str) -> int:
 
     with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
         return copy_memory(old, new)
-
-
-def remove_preference(memory: Memory, text: str, *, here: bool) -> str:
-    """Remove the preference that `text` names, in this project or wherever it holds here.
-
-    Return its name. One that an older version stored can be removed, too. Raises `UsageError`.
-    """
-    from kogniterm.memory.preferences import known_name
-
-    held = {one.key for one in memory.preferences.stored()}
-    written = "_".join(text.lower().split())
-    name = next((one for one in (text, written) if one in held), None) or known_name(text)
-    if not memory.preferences.remove(name, project=memory.project if here else None):
-        raise UsageError("{name} is not set.", name=name)
-    return name

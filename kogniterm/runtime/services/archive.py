@@ -24,7 +24,7 @@ from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectFile, ProjectWalk
-from kogniterm.runtime.trust.trust_store import trusted_files, trusted_texts
+from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS, trusted_files
 from kogniterm.sessions.forget_words import forget
 from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher
@@ -319,7 +319,7 @@ def forgettables(
         (Phrase("prompt history"), [paths.history_file]),
         (Phrase("examples for the local model"), [paths.learned_examples]),
         (Phrase("logs"), [paths.log_file.parent]),
-        (Phrase("copies of trusted files"), [trusted_texts(paths.trust_file)]),
+        (Phrase("copies of trusted files"), [paths.trust_file.with_name(TRUSTED_TEXTS)]),
         (Phrase("what you decided about skills"), [paths.extensions.skill_data]),
         (Phrase("the list of files KogniTerm wrote for you"), [paths.written_files]),
     ]

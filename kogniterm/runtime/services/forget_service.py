@@ -56,9 +56,9 @@ class ForgetService:
     async def command(
         self, agrees: Agrees, words: str, *, everything: bool = False, here: bool = False
     ) -> Receipt | None:
-        """Forget what `chosen` returns; None when the user does not agree.
+        """Forget what `choose_request` returns; None when the user does not agree.
 
-        Raises `UsageError` as `chosen` does, and when memory is off.
+        Raises `UsageError` as `choose_request` does, and when memory is off.
         """
         forgetter = self._forgetter()
         assert self.memory is not None

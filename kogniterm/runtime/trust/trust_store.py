@@ -27,6 +27,9 @@ from kogniterm.storage.folders import private_folder, read_file, read_own_json, 
 from kogniterm.text.file_text import unified_diff
 from kogniterm.types import Phrase
 
+TRUSTED_TEXTS = "trusted-texts"
+"""The folder of the texts that were trusted, beside the record."""
+
 
 class TrustSource(NamedTuple):
     """A folder whose files have an effect once the user trusts it: a project, or an `own` plugin.
@@ -153,7 +156,7 @@ class TrustStore:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._texts = trusted_texts(file)
+        self._texts = file.with_name(TRUSTED_TEXTS)
 
     def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
         """Compare the files found in `folder` with those trusted."""
@@ -213,11 +216,6 @@ class TrustStore:
         for text in self._texts.glob("*"):
             if text.name not in used:
                 text.unlink(missing_ok=True)
-
-
-def trusted_texts(file: Path) -> Path:
-    """Return the folder of the texts that were trusted, beside the record `file`."""
-    return file.with_name("trusted-texts")
 
 
 def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:

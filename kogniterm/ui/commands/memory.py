@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
@@ -11,8 +11,9 @@ from kogniterm.runtime.operations.memory_actions import (
     ACTIONS,
     MemoryAccess,
     list_preferences,
+    remove_preference,
     report_forgetting,
-    require_writable,
+    set_preference,
 )
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.command_helpers import (
@@ -141,11 +142,14 @@ def preferences(repl: Repl, argument: str) -> None:
     if not action:
         _list_preferences(repl, memory)
     elif action == "remove":
-        _remove_preference(repl, memory, rest, here=here)
+        write_report(repl, remove_preference(memory, rest, here=here))
     else:
         # "/preferences language es" is what one types without having read the help.
         name, value = first_word(rest) if action == "set" else (action, rest)
-        _set_preference(repl, memory, name, value, here=here)
+        _require_value(name, value, here=here)
+        writable = _service(repl).context.mode == "full"
+        write_report(repl, set_preference(memory, name, value, here=here, writable=writable))
+    follow_preferences(repl.session, repl.display)
 
 
 def _list_preferences(repl: Repl, memory: Memory) -> None:
@@ -184,11 +188,12 @@ MOST_VALUES = 6
 """Values that the list names; completion has all of them."""
 
 
-def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:
-    from kogniterm.memory.preferences import KNOWN, OWN, known_name, value_text
+def _require_value(name: str, value: str, *, here: bool) -> None:
+    """Raise `UsageError` that names the values where none was given."""
+    from kogniterm.memory.preferences import KNOWN, OWN, known_name
 
-    name = known_name(name, own=here)
     if not value:
+        name = known_name(name, own=here)
         kind = KNOWN.get(name, OWN)
         values = kind.values
         raise UsageError(
@@ -196,32 +201,6 @@ def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: 
             name=name,
             values="|".join(values) if kind.choices else values[0],
         )
-    require_writable(_service(repl).context.mode == "full")
-    one = memory.preferences.set(name, value, scope="project" if here else "everywhere")
-    follow_preferences(repl.session, repl.display)
-    values_: Mapping[str, object] = {"name": name, "value": value_text(one.value)}
-    repl.display.say(Phrase("Preference set: {name} = {value}", values_))
-    over = memory.preferences.all()[name]
-    if over.project and not one.project:
-        told = {"value": value_text(over.value), "undo": f"/preferences remove {name} {HERE}"}
-        repl.display.say(
-            Phrase("In this project, {value} still applies. To change that: {undo}", told)
-        )
-
-
-def _remove_preference(repl: Repl, memory: Memory, name: str, *, here: bool) -> None:
-    from kogniterm.memory.preferences import value_text
-    from kogniterm.runtime.operations.stored_data import remove_preference
-
-    name = remove_preference(memory, name, here=here)
-    follow_preferences(repl.session, repl.display)
-    left = memory.preferences.all().get(name)
-    values: dict[str, object] = {"name": name}
-    if left is None:
-        repl.display.say(Phrase("Preference removed: {name}", values))
-        return
-    values["value"] = value_text(left.value)
-    repl.display.say(Phrase("Preference removed: {name}. Everywhere, {value} applies.", values))
 
 
 def preference_choices(repl: Repl) -> Iterable[str]:

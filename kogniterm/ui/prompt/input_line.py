@@ -114,7 +114,7 @@ class InputLine:
         self.history = PrivateHistory(preferences.history)
         self.pastes = Pastes()
         self.completer: Completer = DummyCompleter()
-        self._set_aside: list[str] = []
+        self.aside: list[str] = []
         self.buffer = Buffer(
             name="input",
             multiline=True,
@@ -130,7 +130,7 @@ class InputLine:
 
     def draft(self) -> str:
         """Return what stands on the line, or was set aside from it, and was not sent."""
-        return "\n".join(text for text in (*self._set_aside, self.buffer.text) if text)
+        return "\n".join(text for text in (*self.aside, self.buffer.text) if text)
 
     def restore(self, text: str) -> None:
         """Put `text` back on the line, before what stands there."""
@@ -145,7 +145,7 @@ class InputLine:
         text = self.text
         self.buffer.append_to_history()
         self.buffer.reset()
-        if not self._set_aside:
+        if not self.aside:
             self.pastes.clear()
         return text
 
@@ -156,11 +156,11 @@ class InputLine:
 
     def set_aside(self) -> None:
         """Empty the line; its text comes back with `bring_back`."""
-        self._set_aside.append(self.buffer.text)
+        self.aside.append(self.buffer.text)
         self.buffer.reset()
 
     def bring_back(self) -> None:
-        aside, self._set_aside = self._set_aside, []
+        aside, self.aside = self.aside, []
         self.restore("\n".join(aside))
 
     # --- vi ------------------------------------------------------------------------------------

@@ -199,7 +199,8 @@ class Prompt:
             self.asked_again()
             return
         self.keys.close()
-        self.line.bring_back()
+        if self.line.aside:
+            self.line.bring_back()
         self.focus()
 
     def question_entry_opened(self, text: str) -> None:

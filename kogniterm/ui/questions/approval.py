@@ -108,7 +108,7 @@ class Subject:
     @property
     def dangerous(self) -> bool:
         """Return whether approving takes the whole word."""
-        return self.facts.dangerous
+        return self.report.label == "dangerous"
 
     @property
     def confirming(self) -> tuple[str, ...]:

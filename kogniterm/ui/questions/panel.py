@@ -82,6 +82,7 @@ class QuestionPanel:
 
     can_edit = True
     stays = False
+    _painter: Painter
 
     def __init__(self, place: PanelPlace) -> None:
         self._place = place
@@ -92,7 +93,8 @@ class QuestionPanel:
     async def ask(self, question: Question[Value]) -> Value:
         """Show `question` until it is answered."""
         # A question that cannot be drawn must fail here, not while the screen is drawn.
-        document = question.document(self._place.painter, self._columns, self._room)
+        self._painter = self._place.painter
+        document = question.document(self._painter, self._columns, self._room)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         asked = _Open(question, answer, seen=not document.must_see)
         self._open.append(asked)
@@ -106,7 +108,7 @@ class QuestionPanel:
             self._open.remove(asked)
             given = answer.done() and not answer.cancelled()
             transcript = asked.question.transcript(
-                self._place.painter, self._columns, Answered(answer.result()) if given else None
+                self._painter, self._columns, Answered(answer.result()) if given else None
             )
             self._place.question_closed(transcript)
 
@@ -178,12 +180,12 @@ class QuestionPanel:
         top = self._top
         if top is None:
             return []
-        self._columns = columns
+        self._painter, self._columns = self._place.painter, columns
         # How many keys are shown depends on what is out of sight, which depends on their rows.
         for _again in range(2):
             foot = self._foot(top, line)
             self._room = max(rows - len(foot), 3)
-            document = top.question.document(self._place.painter, columns, self._room, line.text)
+            document = top.question.document(self._painter, columns, self._room, line.text)
             hidden = max(len(document.lines) - self._room, 0)
             top.offset = hidden if document.to_end else max(0, min(top.offset, hidden))
             top.below = hidden - top.offset
@@ -197,7 +199,7 @@ class QuestionPanel:
         """Return the keys, which always stay, after any sentence about the last key."""
         from rich.text import Text
 
-        painter, question = self._place.painter, top.question
+        painter, question = self._painter, top.question
         note = painter.lines(Text(question.note, "warn"), self._columns) if question.note else []
         entry = question.entry
         if entry is not None and not entry.listed and not (entry.word and line.words):

@@ -18,7 +18,6 @@ from kogniterm.errors import SettingsError, UsageError
 from kogniterm.installed import part
 from kogniterm.paths import SessionId
 from kogniterm.runtime.operations.stored_data import read_lines
-from kogniterm.sessions.store import new_id
 from kogniterm.settings.user_files import json_values
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import Phrase
@@ -89,12 +88,12 @@ def _lines(file: str) -> list[tuple[int, str]]:
 
 
 def _batch(request: TaskRequest) -> str:
-    return _name(request.batch, "--batch") if request.batch else new_id()
+    return _name(request.batch, "--batch") if request.batch else SessionId.new()
 
 
 def _task(request: TaskRequest, text: str, data: str | None, **given: Any) -> NewTask:
     """Return a task as the options say, and `given`: what its line says. Raises `UsageError`."""
-    task_id = SessionId(given["id"]) if given.get("id") else new_id()
+    task_id = SessionId(given["id"]) if given.get("id") else SessionId.new()
     at = given.get("at") or request.at
     folder, workspace = _place(request, task_id, given.get("folder"), given.get("workspace"))
     return NewTask(
