@@ -64,6 +64,8 @@ class ScriptedModel:
         self._script = script
         name = f"scripted:{script.path}"
         claimed = script.model.model_dump()
+        # The usual longest reply would leave a request no part of a small window.
+        claimed["max_output"] = min(script.model.max_output, script.model.context_window // 2)
         claimed["images"] = ANY_IMAGES if script.model.images else ()
         claimed["finds_facts"] = any(
             reply.when.purpose == "extract_facts" for reply in script.replies

@@ -491,7 +491,7 @@ def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> tupl
         lines = [text.count("\n", 0, one.start()) + 1 for one in found[:MOST_SHOWN]]
         more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise ToolError(
-            "The old text occurs {count} times in {path}, at line {lines}; give more of it, or "
+            "The old text occurs {count} times in {path}, at lines {lines}; give more of it, or "
             "set every.",
             count=len(found),
             path=path,

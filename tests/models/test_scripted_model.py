@@ -265,7 +265,7 @@ async def test_thoughts_and_chunk_sizes(tmp_path: Path) -> None:
 
 def test_the_script_describes_its_model(tmp_path: Path) -> None:
     model = script(tmp_path, "model: {context_window: 9000, calls_tools: false}\nreplies: [a]\n")
-    assert model.info.context_window == 9000
+    assert (model.info.context_window, model.info.max_output) == (9000, 4500)
     assert model.info.calls_tools is False
     assert model.info.provider == "scripted"
 

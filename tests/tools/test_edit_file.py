@@ -78,7 +78,7 @@ def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:
     [
         ("missing", "x", "is not in"),
         ("def f(y):\nreturn x", "x", r"; this is similar:\n2: def f\(x\):\n3:     return x$"),
-        ("x", "y", "occurs 2 times in .*, at line 2, 3; give more"),
+        ("x", "y", "occurs 2 times in .*, at lines 2, 3; give more"),
         ("# one", "# one", "nothing to change"),
     ],
 )
