@@ -96,7 +96,7 @@ async def test_groups_follow_one_another_until_one_differs(
 _KILLED = """
 import asyncio, json, sys
 from kogniterm.addons.hosts.ansible_hosts import AnsibleHosts
-from kogniterm.types.hosts import HostRequest, Inventory
+from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 name, command, source, folder = sys.argv[1:]
 hosts = ("h0", "h1", "h2", "h3", "dead")
 request = HostRequest(name, command, Inventory((source,), folder), (hosts,), 120)
