@@ -188,6 +188,7 @@ _CHANGED = re.compile(r"\[the (?:user|person) changed the command to: (.*)\]\n?"
 _SEARCHES = re.compile(
     r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
 )
+_ACTS = re.compile(r"[>;&]|\s-(?:delete|exec|execdir|ok|fprint)\b|\|\s*(?:xargs|tee)\b")
 _COMPARES = re.compile(r"^\s*(?:diff|cmp|git diff --no-index)\b")
 _CHECKED = re.compile(r"^grep -q -- .* && sed |&& test -s [\w./-]+$")
 """A command that checks its own effect, so that its failure is no answer."""
@@ -427,7 +428,7 @@ def _block(ran: Ran, language: Language) -> str:
     empty = not ran.output.strip()
     if ran.ending in ("ok", "nothing"):
         # That nothing was found, or that all is done, cannot be told from silence.
-        looked = _SEARCHES.search(ran.command) and ">" not in ran.command
+        looked = _SEARCHES.search(ran.command) and not _ACTS.search(ran.command)
         silent = "silent" if looked or checks_itself(ran.command) else "unchecked"
         name = silent if empty else "gave"
         sentence = say(name, language, command=ran.command, code=ran.code)

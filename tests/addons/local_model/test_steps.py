@@ -40,7 +40,17 @@ def test_silent_success_is_told_in_the_users_language() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["grep TODO notes.md > todo.txt", "touch report.txt", "sed -i s/cat/dog/ a.txt"]
+    "command",
+    [
+        "grep TODO notes.md > todo.txt",
+        "touch report.txt",
+        "sed -i s/cat/dog/ a.txt",
+        "find . -name '*.bak' -delete",
+        "find . -name '*.jpeg' -exec mv {} {}.jpg \\;",
+        "grep -l cat *.md | xargs rm",
+        "grep cat a.txt | tee b.txt",
+        "grep -q cat a.txt; rm a.txt",
+    ],
 )
 def test_silence_is_no_claim_that_something_was_found_or_done(command: str) -> None:
     turn = turn_so_far([asked("put the TODO lines in a file"), *ran(command, "[exit 0]", code=0)])
