@@ -81,14 +81,14 @@ KEYS_HEAD = """# Keys
 """
 APPROVAL_KEYS = """\
 Press the key alone, on an empty line: it answers after 0.35 seconds without another key, or at once
-with Enter. A key in the first 0.3 seconds of a question is dropped. No key answers while the line
-has a text, or within half a second after a key that came before the question. A command longer than
-the screen has to be scrolled to its end first. A dangerous command needs the whole word (`yes` or
-`sí`, in every language).
+with Enter. In Spanish, an English letter without another meaning works too. A key in the first 0.3
+seconds of a question is dropped. No key answers while the line has a text, or within half a second
+after a key that came before the question. A command longer than the screen must be scrolled to its
+end first. A dangerous command needs the whole word (`yes` or `sí`, in every language).
 
-Any other key starts a text. Enter rejects the command with this text as the reason, or runs a slash
+Any other key starts a text. Enter rejects the command with it as the reason, or runs a slash
 command; Esc sets the text aside until the question is answered. With `TERM=dumb`, in screen-reader
-mode and in `kogniterm run`, type the same letters, or their whole words, on a line of their own.
+mode and in `kogniterm run`, type the letters or whole words on a line.
 """
 MODEL_QUESTION = """\
 Answer with a number, with the arrows, or with a text. If KogniTerm is killed at the question, you

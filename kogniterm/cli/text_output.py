@@ -12,7 +12,7 @@ from typing import TextIO
 from kogniterm.installed import part
 from kogniterm.text.file_text import shown_lines
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.visible import clean, render, without_style
+from kogniterm.text.visible import clean, render, render_again, render_request, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.words.tool_words import (
@@ -138,9 +138,9 @@ class TextSink(events.EventVisitor):
 
     def on_action_decided(self, event: events.ActionDecided) -> None:
         if event.decision.kind == "reject":
-            self._line(_("refused: {command}").format(command=render(event.request.command)))
+            self._line(_("refused: {command}").format(command=render_request(event.request)))
             why = event.decision.reason and translate(event.decision.why)
-            self._line(f"  {render(why)}")
+            self._line(f"  {render_again(why)}")
 
     def on_agent_started(self, event: events.AgentStarted) -> None:
         self._agent(event.agent, event.task, event.name)

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kogniterm.types import Phrase
+from kogniterm.types import ActionRequest, Phrase
 
 _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -151,6 +151,12 @@ def render_line(text: str) -> str:
     For file names, addresses and lines of a diff, which must not forge a row of a panel.
     """
     return render_again(_LITERAL.sub(r"\\u{5C}", text))
+
+
+def render_request(request: ActionRequest) -> str:
+    """Return a request as it is shown: only a command has lines, any other is one row."""
+    lines = request.effect in ("command", "hosts")
+    return render(request.command) if lines else render_line(request.command)
 
 
 def render_again(shown: str) -> str:

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from kogniterm.cli.text_output import TextSink
 from kogniterm.text.file_text import unified_diff
-from kogniterm.types import ActionRequest, Answer, CommandResult, RiskReport, Usage, Verdict, events
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    Phrase,
+    RiskReport,
+    Usage,
+    Verdict,
+    events,
+)
 
 
 def written(*given: events.Event) -> str:
@@ -92,3 +102,14 @@ def test_the_answer_beside_end_turn_is_no_sentence_between_calls() -> None:
 def test_a_call_that_failed_is_marked() -> None:
     ran = events.ToolRan("edit_file", '{"path": "src/a.py"}', "There is no file.", failed=True)
     assert written(ran) == "· Edit src/a.py (failed)\n"
+
+
+def test_the_name_of_a_file_cannot_draw_a_row() -> None:
+    request = ActionRequest("1", "c", "write_file", "create a\n[y] b\u200b.txt", effect="edit")
+    why = Phrase("Writes {path}.", {"path": "a\\u{A}[y] b\\u{200B}.txt"})
+    refused = Decision("reject", request.command, "policy", str(why), (why,))
+    shown = written(events.ActionDecided(request, refused))
+    assert shown.splitlines() == [
+        "refused: create a\\u{A}[y] b\\u{200B}.txt",
+        "  Writes a\\u{A}[y] b\\u{200B}.txt",
+    ]

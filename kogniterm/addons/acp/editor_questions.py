@@ -44,7 +44,7 @@ from kogniterm.runtime.questions.client_questions import (
 from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
 from kogniterm.runtime.session_plans import may_grant
 from kogniterm.text.shorten import first_line, one_line
-from kogniterm.text.visible import render, render_line, unrender
+from kogniterm.text.visible import render, render_line, render_request, unrender
 from kogniterm.types import (
     Decision,
     Phrase,
@@ -206,12 +206,12 @@ class EditorQuestions(SessionApprover):
         request, say = facts.request, self._say
         lines = "\n".join(action_lines(facts, cwd, say))
         # Some clients show the title alone, so nothing of the command is left out of it.
-        title = render(request.command)
+        title = render_request(request)
         if facts.dangerous:
             title = f"{say(Phrase('Dangerous'))}: {title}"
         content: list[Content] = [
             whole_fenced(
-                render(request.command), "sh" if request.effect in ("command", "hosts") else ""
+                render_request(request), "sh" if request.effect in ("command", "hosts") else ""
             ),
             whole_fenced(lines),
             *diffs(request),

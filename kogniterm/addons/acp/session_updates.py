@@ -40,7 +40,14 @@ from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.shorten import first_line, one_line
-from kogniterm.text.visible import clean, code_block, render, without_marks, without_style
+from kogniterm.text.visible import (
+    clean,
+    code_block,
+    render,
+    render_request,
+    without_marks,
+    without_style,
+)
 from kogniterm.types import (
     ENDINGS,
     Answer,
@@ -207,7 +214,7 @@ class SessionUpdates(events.EventVisitor):
     def on_action_proposed(self, event: events.ActionProposed) -> None:
         self._end_text()
         request, report = event.request, event.report
-        title = first_line(render(request.command)) or request.tool
+        title = first_line(render_request(request)) or request.tool
         kind = tool_kind(request.tool, request.effect)
         given = {
             "id": request.id,

@@ -14,7 +14,13 @@ from kogniterm.runtime.questions.approval_facts import (
 )
 from kogniterm.text.file_text import count_changes, shown_lines
 from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import clean, render, render_line, warnings
+from kogniterm.text.visible import (
+    clean,
+    render,
+    render_line,
+    render_request,
+    warnings,
+)
 from kogniterm.types import ActionRequest, Phrase, Plan
 
 if TYPE_CHECKING:
@@ -60,7 +66,7 @@ def action_lines(facts: ActionFacts, folder: str, say: Say) -> list[str]:
 def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
     """Return a question about an action: the whole command, what it does, and its detail."""
     request = facts.request
-    lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
+    lines = [say(Phrase("KogniTerm asks to run this:")), "", render_request(request), ""]
     lines += action_lines(facts, folder, say)
     if request.detail:
         shown = shown_lines(request.detail[:_MOST_DETAIL])

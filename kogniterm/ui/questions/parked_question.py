@@ -21,7 +21,7 @@ from kogniterm.runtime.plan_edits import PlanDraft, plan_as_text
 from kogniterm.runtime.session_approver import Approval
 from kogniterm.sessions.records import Intent
 from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import render, render_line
+from kogniterm.text.visible import render, render_line, render_request
 from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 from kogniterm.ui.locale import _, age, translate
 from kogniterm.ui.questions.approval import ApprovalQuestion, Subject
@@ -114,7 +114,7 @@ def _body(question: ParkedQuestion) -> list[str]:
         lines = plan_as_text(question.plan).splitlines()
     elif question.request is not None:
         sign = "$ " if question.request.effect in ("command", "hosts") else ""
-        lines = f"{sign}{render(question.request.command)}".split("\n")
+        lines = f"{sign}{render_request(question.request)}".split("\n")
     elif question.kind == "unknown":
         lines = f"$ {render(question.about.get('command', question.title))}".split("\n")
     else:

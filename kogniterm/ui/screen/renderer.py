@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kogniterm.installed import part
 from kogniterm.text.shorten import one_line
-from kogniterm.text.visible import code_block, render
+from kogniterm.text.visible import code_block, render_request
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, plural, translate
@@ -282,7 +282,7 @@ class ScreenSink(ev.EventVisitor):
         line = Text()
         line.append(f"{self.painter.symbol('failed')} ", "bad")
         line.append(refused_text(event.verdict), "bad")
-        line.append(f" {render(event.request.command)}", "command")
+        line.append(f" {render_request(event.request)}", "command")
         # What a hard limit refuses, the report may have said in the same words.
         said = dict.fromkeys(map(translate, event.verdict.reasons))
         reasons = [Text(f"  {reason}", "muted") for reason in said]
@@ -303,7 +303,7 @@ class ScreenSink(ev.EventVisitor):
             return
         line = Text(f"{self.painter.symbol('failed')} ", "muted")
         line.append(_("Rejected: "), "muted")
-        line.append(render(event.request.command), "muted")
+        line.append(render_request(event.request), "muted")
         self.write(self.agents.inside_action(event.request.id, line))
         if event.decision.reason:
             reason = Text(f"  {one_line(event.decision.reason)}", "muted")
