@@ -22,7 +22,7 @@ SAYS = "echo $CLAUDE_PLUGIN_ROOT"
 HOOKS = {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": SAYS}]}]}
 FILES = {
     "commands/check.md": "Check with ${CLAUDE_PLUGIN_ROOT}/scripts/check.sh: $ARGUMENTS",
-    "agents/checker.md": "---\ndescription: Checks.\n---\nCheck.",
+    "agents/checker.md": "---\ndescription: Checks.\nskills: tidy\n---\nCheck.",
     "skills/tidy/SKILL.md": "---\ndescription: Tidies.\n---\nSee ${CLAUDE_PLUGIN_ROOT}/scripts.",
     "hooks/hooks.json": json.dumps({"hooks": HOOKS}),
     ".mcp.json": json.dumps({"files": {"command": "./serve", "args": ["${CLAUDE_PLUGIN_ROOT}"]}}),
@@ -78,7 +78,10 @@ async def test_a_plugin_of_a_project_is_trusted_as_one_and_shows_all_its_parts(
     require_sandbox("auto")
     flow = make_flow("replies: [{text: Hello., repeat: forever}]")
     folder = install(of_project(flow))
-    assert parts(flow.open()) == set()
+    session = flow.open()
+    assert parts(session) == set()
+    (told,) = [str(one) for one in session.notices if "Not used" in str(one)]
+    assert told.endswith(": .agents/plugins/review.")
     await flow.run("hi")
     assert not any(str(folder) in text for text in flow.shown)  # its hook did not run
     repl = Commanded(flow.session, answers=["yes"])
@@ -92,6 +95,8 @@ async def test_a_plugin_of_a_project_is_trusted_as_one_and_shows_all_its_parts(
     flow.close()
     session = flow.open()
     assert parts(session) == ALL
+    begins = session.context.agents.named["review:checker"].instructions
+    assert f"See {folder}/scripts." in begins
     await flow.run("hi")
     assert any(f"\n{folder}\n" in text for text in flow.shown)  # its hook ran, and knows where
     given, _names = command_input(session, "/review:check now", ())
@@ -149,7 +154,7 @@ async def test_of_two_plugins_of_one_name_the_first_is_used_whole(make_flow: Mak
     trust(flow, flow.folder)
     session = flow.open()
     assert parts(session) == ALL
-    problem = f"Plugin {other} not used: another plugin has its name."
+    problem = "Plugin .claude/plugins/again not used: another plugin has its name."
     assert problem in map(str, session.notices)
     flow.close()
     mine = install(of_user(flow))

@@ -28,8 +28,8 @@ from kogniterm.types import Phrase
 
 AGENTS = "agents"
 """The kind of the note."""
-Preloaded = Callable[[Collection[str]], tuple[str, tuple[Phrase, ...]]]
-"""Returns the instructions of skills by their names, and why some of them lack."""
+Preloaded = Callable[[Collection[str], str], tuple[str, tuple[Phrase, ...]]]
+"""Returns the instructions of skills by their names, or those in a plugin; and why some lack."""
 NOT_TRUSTED = Phrase("this folder is no longer trusted")
 
 
@@ -112,7 +112,7 @@ def session_agents(
             )
             continue
         found[file.name] = file
-        texts[file.name], lacking = preloaded(file.skills)
+        texts[file.name], lacking = preloaded(file.skills, file.name.rpartition(":")[0])
         values = {"name": file.name, "file": file.source}
         notices += file.notices
         for why in lacking:

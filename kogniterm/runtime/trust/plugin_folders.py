@@ -34,10 +34,12 @@ _PLACES: Mapping[PartKind, tuple[str, str]] = {
 class PluginFolder(NamedTuple):
     """A plugin that a file is a part of, with the digests of all its files.
 
-    `own` is whether it is in the user's configuration, and not in a project.
+    `shown` is its folder as it is listed; `own` is whether it is in the user's configuration, and
+    not in a project.
     """
 
     name: str
+    shown: str
     root: str
     own: bool
     digests: Mapping[str, str]

@@ -138,7 +138,8 @@ class ProjectWalk(NamedTuple):
         """Return the walk without the plugins whose `names` are in use."""
         gone = {name: one for name, one in self.plugins.items() if name in names}
         told = (
-            plugin_problem(one.root, Phrase("another plugin has its name")) for one in gone.values()
+            plugin_problem(one.shown, Phrase("another plugin has its name"))
+            for one in gone.values()
         )
         return ProjectWalk(
             tuple(one for one in self.files if one.plugin is None or one.plugin.name not in gone),
@@ -219,7 +220,7 @@ def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
     except UnusableValueError as error:
         return ProjectWalk(problems=(plugin_problem(name, error.text),))
     digests = {one.name: one.digest for one in pinned.values()}
-    plugin = PluginFolder(called, str(resolve_path(folder)), own, digests)
+    plugin = PluginFolder(called, name, str(resolve_path(folder)), own, digests)
     files, problems = list[ProjectFile](), list[Phrase]()
     skills: dict[str, list[ProjectFile]] = {}
     unused = dict(pinned)

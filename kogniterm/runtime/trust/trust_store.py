@@ -50,9 +50,12 @@ class TrustSource(NamedTuple):
         # A rule that is gone or no longer readable has no effect any more: the user is told.
         if files and not finding.trusted:
             # A folder that is not known needs no second notice: this one says how to trust it.
+            names = dict.fromkeys(
+                shown_name(one) if one.plugin is None else one.plugin.shown for one in files
+            )
             ignored = Phrase(
                 "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
-                {"names": ", ".join(dict.fromkeys(map(shown_name, files)))},
+                {"names": ", ".join(names)},
             )
             plugin = Phrase(
                 "Plugin {path} not used until you trust it: kogniterm trust -C {path}",

@@ -245,14 +245,8 @@ def _reason(answer: HookAnswer) -> Phrase:
     hook = answer.hook
     if answer.failure is not None:
         failed = _FAILED_OWN if hook.own else _FAILED_PLUGIN if hook.root else _FAILED_PROJECT
-        template = failed.template
-        values = {
-            "name": hook.name,
-            "why": answer.failure,
-            "event": hook.event,
-            "folder": hook.root,
-        }
-        return Phrase(template, values)
+        values: dict[str, object] = {"name": hook.name, "why": answer.failure}
+        return Phrase(failed.template, {**values, "event": hook.event, "folder": hook.root})
     given, without = _SAID[answer.choice]
     if not answer.reason:
         return Phrase(without.template, {"name": hook.name})

@@ -116,12 +116,15 @@ class SkillService(Extension):
         usable = self._tool_offered and not self.modes.model.info.one_command
         return frozenset() if usable else frozenset({USE_SKILL})
 
-    def preloaded(self, names: Collection[str]) -> tuple[str, tuple[Phrase, ...]]:
-        """Return the instructions of the skills that a sub-agent begins with, and why some lack."""
+    def preloaded(self, names: Collection[str], plugin: str) -> tuple[str, tuple[Phrase, ...]]:
+        """Return the instructions of the skills that a sub-agent begins with, and why some lack.
+
+        A sub-agent of a `plugin` names the skills of that without its name.
+        """
         found = by_name(self.look()) if names else {}
         texts, lacking = [], []
         for name in names:
-            one = found.get(name)
+            one = found.get(f"{plugin}:{name}") or found.get(name)
             if one is None:
                 lacking.append(Phrase("there is no skill {name}", {"name": one_line(name, 64)}))
             elif not one.usable:
