@@ -150,7 +150,7 @@ def _task(row: Row) -> QueuedTask:
     return QueuedTask(NewTask(**new), **known)
 
 
-class TaskTable:
+class TaskDatabase:
     """The tasks and workers of one user in one database. Methods raise `StorageError` kinds."""
 
     def __init__(self, database: Database, *, version: str = __version__) -> None:
