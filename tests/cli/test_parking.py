@@ -13,7 +13,7 @@ import pytest
 from kogniterm import __version__
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
-from kogniterm.runtime.unattended.stored_answers import (
+from kogniterm.runtime.unattended.signed_answers import (
     ANSWERED,
     PARKED,
     open_question,

@@ -28,7 +28,7 @@ from kogniterm.runtime.replay.replay_session import replay_recorded
 from kogniterm.runtime.turn_journal import text_of
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.unattended.parked_turn import Parking
-from kogniterm.runtime.unattended.stored_answers import store_answer
+from kogniterm.runtime.unattended.signed_answers import store_answer
 from kogniterm.sessions.records import Intent
 from kogniterm.tools.command_tools import job_tool
 from kogniterm.types import (

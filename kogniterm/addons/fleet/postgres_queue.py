@@ -31,7 +31,7 @@ from kogniterm.addons.fleet.queue_values import (
     TaskEnd,
     TaskState,
 )
-from kogniterm.addons.fleet.task_database import LOST, SILENCE, TaskTable
+from kogniterm.addons.fleet.task_database import LOST, SILENCE, TaskDatabase
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
@@ -53,7 +53,7 @@ _ROOM = "procrastinate"
 _APPLIED = "SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = ?"
 
 
-class PostgresQueue(TaskTable):
+class PostgresQueue(TaskDatabase):
     """The tasks of one user on all machines that share a database at the address `location`."""
 
     def __init__(self, database: Database, location: str, *, version: str) -> None:

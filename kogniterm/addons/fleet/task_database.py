@@ -180,7 +180,7 @@ class TaskPatches:
         return row[0] if row is not None else None
 
 
-class TaskTable:
+class TaskDatabase:
     """The tasks and workers of one user in one database. Methods raise `StorageError` kinds."""
 
     def __init__(self, database: Database, *, version: str = __version__) -> None:

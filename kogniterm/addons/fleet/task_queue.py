@@ -10,7 +10,7 @@ from pathlib import Path
 from kogniterm import __version__
 from kogniterm.addons.fleet.queue_ports import TaskRunner, WorkerQueue
 from kogniterm.addons.fleet.queue_values import QueuedTask, WorkerInfo
-from kogniterm.addons.fleet.task_database import LOST, QUEUE, TaskTable
+from kogniterm.addons.fleet.task_database import LOST, QUEUE, TaskDatabase
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.host.installation import install_command
 from kogniterm.storage.database import Database
@@ -21,7 +21,7 @@ _POLL = 0.5
 """Seconds between two looks at a file: short beside a task, and cheap for a database."""
 
 
-class SqliteQueue(TaskTable):
+class SqliteQueue(TaskDatabase):
     """The tasks of one user on one machine, in the SQLite file of its sessions.
 
     A task is taken by an `UPDATE` that finds it still queued. Another process cannot wake this one,

@@ -23,7 +23,7 @@ from kogniterm.addons.fleet.task_workspaces import TaskWorkspaces
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.host.holder import Holder, this_process
 from kogniterm.models.catalog import cost_of
-from kogniterm.runtime.unattended.stored_answers import open_question
+from kogniterm.runtime.unattended.signed_answers import open_question
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.journal.ownership import held_here, is_held
 from kogniterm.sessions.store import SessionStore

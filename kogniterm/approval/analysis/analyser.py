@@ -67,6 +67,7 @@ from kogniterm.approval.parser.tree import (
 from kogniterm.approval.programs import (
     basic_rules,
     builtins,
+    file_search,
     files,
     git,
     remote,
@@ -82,16 +83,16 @@ from kogniterm.approval.programs.builtins import (
     judge_declaration,
     sets,
 )
+from kogniterm.approval.programs.file_search import piped_items
 from kogniterm.approval.programs.script_files import run_file, watch
 from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
 from kogniterm.approval.programs.word_patterns import apply_cases
-from kogniterm.approval.programs.wrappers import piped_items
 from kogniterm.text.visible import hidden_characters
 from kogniterm.types import RiskReport
 
 _HANDLERS: Mapping[str, Callable[[Call], None]] = {
     base: handler
-    for module in (basic_rules, builtins, files, git, remote, scripts, wrappers)
+    for module in (basic_rules, builtins, file_search, files, git, remote, scripts, wrappers)
     for base, handler in module.HANDLERS.items()
 }
 """The functions that judge a call, by the base of its program's rules."""

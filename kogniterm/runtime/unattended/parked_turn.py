@@ -2,7 +2,7 @@
 
 `Parking` stands where a user would be asked. It writes the question to the journal and leaves the
 turn open, so that the process can end; the answer is another record, written by whoever gives it
-(`stored_answers`). A resume comes to the same question, finds the answer to exactly this digest and
+(`signed_answers`). A resume comes to the same question, finds the answer to exactly this digest and
 goes on with it if the user signed it. An action has one outcome, and so its answer has an effect
 once; other questions are numbered.
 """
@@ -21,8 +21,8 @@ from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.runtime.session_plans import may_grant, use_grant
 from kogniterm.runtime.turn_end import failed_answer
-from kogniterm.runtime.unattended import stored_answers
-from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
+from kogniterm.runtime.unattended import signed_answers
+from kogniterm.runtime.unattended.signed_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.history import PastNote, notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
@@ -68,12 +68,12 @@ class Parking:
         self.failure: ModelError | None = None
         self._lock = asyncio.Lock()
         # A resumed turn gets again what the signed answer about the plan in force granted.
-        with suppress(*stored_answers.UNREADABLE):
+        with suppress(*signed_answers.UNREADABLE):
             parked = [codec.from_fields(ParkedQuestion, one.data) for one in self._notes(PARKED)]
             asked = next((one for one in reversed(parked) if one.plan is not None), None)
             now = session.state.plan
             if asked and asked.plan and now and now.revision == asked.plan.revision:
-                digest = stored_answers.question_digest(session.id, asked)
+                digest = signed_answers.question_digest(session.id, asked)
                 if (found := self._stored(replace(asked, digest=digest))) is not None:
                     review = _review(asked.plan, found)
                     use_grant(session.journal, session.modes, review)
@@ -167,7 +167,7 @@ class Parking:
         title, host = one_line(title, _TITLE), socket.gethostname()
         cwd = self.session.executor.cwd
         question = ParkedQuestion("", kind, title, host, cwd, about=about, **told)
-        return replace(question, digest=stored_answers.question_digest(self.session.id, question))
+        return replace(question, digest=signed_answers.question_digest(self.session.id, question))
 
     def _notes(self, kind: str) -> list[PastNote]:
         records = self.session.journal.records()
@@ -177,7 +177,7 @@ class Parking:
         """Return the last answer to the question that the user signed."""
         key = self.session.archive.paths.queue_key
         given = (one.data for one in reversed(self._notes(ANSWERED)))
-        signed = (stored_answers.signed_answer(data, key) for data in given)
+        signed = (signed_answers.signed_answer(data, key) for data in given)
         return next((one for one in signed if one and one.digest == question.digest), None)
 
     async def _park(self, question: ParkedQuestion) -> Never:
@@ -187,7 +187,7 @@ class Parking:
                 note = Noted(PARKED, codec.to_plain(question))
                 self.session.journal.record(note, durable=True)
                 given = (one.data.get("digest") for one in self._notes(ANSWERED))
-                ignored = stored_answers.UNSIGNED if question.digest in given else None
+                ignored = signed_answers.UNSIGNED if question.digest in given else None
                 self.question = replace(question, ignored=ignored)
         # As if the terminal went away at the question: `run_turn` leaves the turn open.
         raise asyncio.CancelledError(LEFT_OPEN)

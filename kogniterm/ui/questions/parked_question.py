@@ -31,7 +31,7 @@ from kogniterm.ui.questions.question import Asker, ask_fixed
 from kogniterm.ui.words.approval_words import effect_text, kind_text
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.unattended.stored_answers import WaitingSession
+    from kogniterm.runtime.unattended.signed_answers import WaitingSession
 
 _LINES = 12
 

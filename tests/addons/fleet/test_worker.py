@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from kogniterm.addons.fleet.worker_loop import this_worker
-from kogniterm.runtime.unattended.stored_answers import (
+from kogniterm.runtime.unattended.signed_answers import (
     open_question,
     store_answer,
 )

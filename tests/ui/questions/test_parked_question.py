@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.runtime.unattended.stored_answers import WaitingSession
+from kogniterm.runtime.unattended.signed_answers import WaitingSession
 from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion

@@ -34,7 +34,7 @@ from kogniterm.ui.locale import _, translate
 if TYPE_CHECKING:
     from kogniterm.addons.fleet.queue_ports import Queue, WorkerQueue
     from kogniterm.addons.fleet.queue_values import QueuedTask, TaskState
-    from kogniterm.runtime.unattended.stored_answers import WaitingSession
+    from kogniterm.runtime.unattended.signed_answers import WaitingSession
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
 
@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _inbox(call: CallOptions) -> Report:
-    from kogniterm.runtime.unattended.stored_answers import waiting_questions
+    from kogniterm.runtime.unattended.signed_answers import waiting_questions
 
     with open_sessions(call) as store:
         found = waiting_questions(store, paths_in_use().queue_key)
@@ -88,7 +88,7 @@ def _waiting_json(one: WaitingSession) -> dict[str, object]:
 def _answer(
     call: CallOptions, session: str | None, answer: list[str], digest: str | None, file: str | None
 ) -> Report:
-    from kogniterm.runtime.unattended.stored_answers import store_answer
+    from kogniterm.runtime.unattended.signed_answers import store_answer
 
     if file is not None:
         return _answer_many(call, file)
@@ -112,7 +112,7 @@ def _answer(
 def _answer_many(call: CallOptions, file: str) -> Report:
     """Store the answers in a file of JSON lines, each with session, digest, answer and text."""
     from kogniterm.runtime.operations.stored_data import read_lines
-    from kogniterm.runtime.unattended.stored_answers import store_answer
+    from kogniterm.runtime.unattended.signed_answers import store_answer
     from kogniterm.settings.user_files import json_values
 
     done: list[dict[str, str | None]] = []
@@ -144,7 +144,7 @@ def _answer_many(call: CallOptions, file: str) -> Report:
 
 def _waiting(store: SessionStore, session: str) -> tuple[SessionInfo, ParkedQuestion]:
     """Return the session that is named, and its question. Raises `UsageError`."""
-    from kogniterm.runtime.unattended.stored_answers import open_question
+    from kogniterm.runtime.unattended.signed_answers import open_question
 
     info = store.find(session)
     question = open_question(store, info.id, paths_in_use().queue_key)
@@ -306,7 +306,7 @@ def _states(words: str | None) -> tuple[TaskState, ...]:
 
 
 def _show(call: CallOptions, task_id: str, diff: bool) -> Report:
-    from kogniterm.runtime.unattended.stored_answers import open_question
+    from kogniterm.runtime.unattended.signed_answers import open_question
 
     with _tasks(call) as queue:
         task = queue.find(task_id)
