@@ -95,7 +95,7 @@ async def test_a_plugin_of_a_project_is_trusted_as_one_and_shows_all_its_parts(
     flow.close()
     session = flow.open()
     assert parts(session) == ALL
-    begins = session.context.agents.named["review:checker"].instructions
+    begins = session.extensions.agents.named["review:checker"].instructions
     assert f"See {folder}/scripts." in begins
     await flow.run("hi")
     assert any(f"\n{folder}\n" in text for text in flow.shown)  # its hook ran, and knows where

@@ -11,7 +11,7 @@ from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.preferences import KNOWN, MOST_OWN, preference_text
-from kogniterm.runtime.operations.stored_data import remove_preference
+from kogniterm.runtime.operations.memory_actions import remove_preference
 from kogniterm.storage.archive_file import read_archive, write_archive
 from tests.memory.conftest import OpenMemory
 
@@ -110,7 +110,8 @@ def test_forgetting_finds_a_line_by_its_words(open_here: OpenMemory) -> None:
 def test_a_preference_of_its_own_is_removed_as_it_was_named(open_here: OpenMemory) -> None:
     shop = open_here("ana", "shop")
     shop.preferences.set("Table names", "plural", scope="project")
-    assert remove_preference(shop, "Table names", here=True) == "table_names"
+    told = remove_preference(shop, "Table names", here=True)
+    assert [str(line) for line in told.lines] == ["Preference removed: table_names"]
     assert not shop.preferences.stored()
 
 

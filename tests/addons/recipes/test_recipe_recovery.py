@@ -10,10 +10,11 @@ import pytest
 from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.sessions.records import NodeRan
 from kogniterm.types.turn_values import RECIPE_NODE
+from tests.addons.recipes.test_recipe_guarantees import TAKES_TOKEN
 from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start
-from tests.flows.test_secrets import SECRET, TAKES_TOKEN
+from tests.flows.test_secrets import SECRET
 from tests.support.forge import Forge
 
 RECIPE = """
