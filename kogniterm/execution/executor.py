@@ -761,7 +761,7 @@ class CommandExecutor:
                 self._closed = True
             jobs = self._jobs.by_leader()
             told, stays = self._launcher.end_jobs()
-            self.find_left = self._jobs.find_left(told, jobs)
+            self.left = self._jobs.find_left(told, jobs)
             self._jobs.close()
             self._descriptors.close()
             self._private.close(keep=stays)

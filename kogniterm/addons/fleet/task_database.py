@@ -153,30 +153,30 @@ class TaskPatches:
     """The commits and the changes of tasks, in the database of the tasks."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     def pin(self, task: QueuedTask, commit: str) -> None:
         """Note the commit that every start of a task begins with."""
-        self._database.run(
+        self.database.run(
             "UPDATE queue_tasks SET commit_id = ? WHERE id = ? AND claim = ?",
             (commit, task.id, task.claim),
         )
 
     def save(self, task: QueuedTask, patch: str) -> None:
         """Store what a task has changed."""
-        self._database.run(
+        self.database.run(
             "UPDATE queue_tasks SET patch = ? WHERE id = ? AND claim = ?",
             (redact(patch), task.id, task.claim),
         )
 
     def of(self, task_id: str) -> str:
         """Return what a task has changed, as a patch of git."""
-        row = self._database.one("SELECT patch FROM queue_tasks WHERE id = ?", (task_id,))
+        row = self.database.one("SELECT patch FROM queue_tasks WHERE id = ?", (task_id,))
         return str(row[0]) if row is not None else ""
 
     def state(self, task_id: str) -> TaskState | None:
         """Return the state of a task; None where there is no such task."""
-        row = self._database.one("SELECT state FROM queue_tasks WHERE id = ?", (task_id,))
+        row = self.database.one("SELECT state FROM queue_tasks WHERE id = ?", (task_id,))
         return row[0] if row is not None else None
 
 
