@@ -9,6 +9,7 @@ prose.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from kogniterm.addons.local_model.bank import Bank, CommandExample, examples
 from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wording
 from kogniterm.addons.local_model.runtime import Chat, LocalPrompt, chat_text
 from kogniterm.addons.local_model.steps import TurnSoFar
+from kogniterm.approval.parser import tree
+from kogniterm.approval.parser.parse import parse
 from kogniterm.errors import ModelReplyError
 from kogniterm.host.programs import find_user_program
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain
@@ -97,7 +100,7 @@ _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 
 # Something that is added to a file, or put at an end of it, leaves the rest of it there.
 _ADDS = re.compile(wording("adds"))
-_OVERWRITES = re.compile(r"^(?:echo|printf)\b[^>]*(?<!>)>(?!>)")
+_ECHOING = frozenset({"echo", "printf"})
 
 HARM = "harm"
 
@@ -113,7 +116,7 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
         found.append("git")
     if _REPLACES_BY_ITSELF.search(command):
         found.append("replaces nothing")
-    if _ADDS.search(plain(request)) and _OVERWRITES.match(command):
+    if _ADDS.search(plain(request)) and _echoes_over(command):
         found.append("overwrites")
     folded, names = plain(command), names_in(request)
     missing = [name for name in names if not _holds(folded, plain(name))]
@@ -202,17 +205,65 @@ def _lines_apart(command: str) -> str:
     echoed = _ECHOES.match(command)
     if echoed is None or "\\n" not in echoed[2]:
         return command
+    # In a string of a program, and beside what is no escape, it may stand for itself.
+    strings = _INNER_STRINGS[echoed[1]].findall(echoed[2])
+    if _NO_ESCAPE.search(echoed[2]) or any("\\n" in string for string in strings):
+        return command
     text = echoed[2].removesuffix("\\n")
     return f"echo -e {echoed[1]}{text}{echoed[1]}{command[echoed.end() :]}"
 
 
+def _echoes_over(command: str) -> bool:
+    """Return whether `command` puts an echoed text in place of all that a file holds."""
+    return any(
+        one.op == ">" and one.target is not None and not one.target.raw.startswith("/dev/")
+        for part in tree.simple_commands(parse(command))
+        if part.words and part.words[0].raw in _ECHOING
+        for one in part.redirects
+    )
+
+
 def _keep_input(command: str) -> str:
     """Return `command` so that it does not empty the file that it reads before it is read."""
-    written = _PIPES_INTO.fullmatch(command)
-    if written is None or not re.search(rf"(?<!\S){re.escape(written[2])}(?!\S)", written[1]):
+    statements = parse(command)
+    last = statements
+    if isinstance(statements, tree.Sequence):
+        last = statements.items[-1][1] if statements.items else statements
+        if any(operator == "||" for operator, _ in statements.items):
+            return command
+    program, written = _split_at_output(command, last)
+    if not written or _path(written) not in _paths_read(last):
         return command
-    new = f"{written[2]}.new"
-    return f"{written[1]} > {new} && test -s {new} && mv {new} {written[2]}"
+    new = f"{written.raw}.new"
+    return f"{program} {new} && test -s {new} && mv {new} {written.raw}"
+
+
+def _split_at_output(command: str, last: tree.Node) -> tuple[str, tree.Word | None]:
+    """Return `command` up to the file at its end that its output goes to, and that file."""
+    for part in tree.parts_of(last):
+        if isinstance(part, tree.Redirect) and part.target is not None and part.op in _OUTPUTS:
+            before = command.removesuffix(part.target.raw).rstrip()
+            if before.endswith(part.op) and not _OTHER_OUTPUT.search(before):
+                return before, part.target
+    return command, None
+
+
+def _paths_read(node: tree.Node) -> frozenset[str]:
+    """Return the words in `node` that may name files that it reads, as paths."""
+    parts = list(tree.parts_of(node))
+    words = [part.target for part in parts if isinstance(part, tree.Redirect) and part.op == "<"]
+    for part in parts:
+        if isinstance(part, tree.Simple) and part.words and part.words[0].raw not in _ECHOING:
+            words += part.words[1:]
+    return frozenset(filter(None, map(_path, words)))
+
+
+def _path(word: tree.Word | None) -> str:
+    """Return the path that a word names, "" where it has expansions, and for a device."""
+    parts = word.parts if word is not None else ()
+    text = "".join(part.text for part in parts if isinstance(part, tree.Literal))
+    fixed = all(isinstance(part, tree.Literal) for part in parts) and not set("*?[") & set(text)
+    return posixpath.normpath(text) if fixed and text and not text.startswith("/dev/") else ""
 
 
 _SPACED = re.compile(wording("spaced"), re.IGNORECASE)
@@ -220,7 +271,10 @@ _IS_NAME = re.compile(r"[\w.() -]+")
 _BELOW = re.compile(wording("below"), re.IGNORECASE)
 _MKDIR = re.compile(r"mkdir (?:-p )?((?:[\w./-]+ )+[\w./-]+)")
 _ECHOES = re.compile(r"echo (['\"])((?:(?!\1).)*)\1")
-_PIPES_INTO = re.compile(r"([^<>;&]*\S)\s*>\s*([\w./-]+)")
+_INNER_STRINGS = {"'": re.compile(r'"[^"]*"'), '"': re.compile(r"(?<!\w)'[^']*'")}
+_NO_ESCAPE = re.compile(r"\\[^nt\"$`]|\b[A-Za-z]:\\")
+_OUTPUTS = frozenset({">", ">|", "&>"})
+_OTHER_OUTPUT = re.compile(r"(?<!\S)(?:0|[2-9]|\d\d+)>\|?$")
 _UNPACKS_INTO = re.compile(r"^tar -?\w*x[^;&|]* -C (?P<folder>[\w-][\w./-]*)(?=\s|$)")
 _SCRIPT = re.compile(r"^(?:\./|python3? (?:\./)?|sh (?:\./)?)([\w./-]+\.sh)\b")
 _PYTHON = re.compile(r"(^|[;&|]\s*)python(?= )")

@@ -9,7 +9,6 @@ from dataclasses import replace
 from kogniterm.approval.analysis.arguments import CallWord, Parsed
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
-    ResolvedPath,
     is_broad,
     is_harmless_device,
     is_secret,
@@ -450,35 +449,69 @@ def zip_(call: Call) -> None:
 def compress(call: Call) -> None:
     """Judge gzip and similar programs, which replace files unless they print or test."""
     parsed = options(call)
-    harmless = parsed.has("c", "stdout", "to-stdout", "t", "test", "V", "version", "h", "help")
-    # With lz4, -l chooses a format.
-    harmless = harmless or (call.name != "lz4" and parsed.has("l", "list"))
-    if harmless:
+    if _only_shows(call, parsed):
         ask_unlisted(call, parsed)
-    for operand in parsed.operands:
+        for operand in parsed.operands:
+            call.reads(operand)
+        return
+    keeps_unasked = call.name in {"zstd", "unzstd", "lz4"}
+    removes = parsed.has("rm") if keeps_unasked else not parsed.has("k", "keep")
+    operands = parsed.operands
+    if call.name == "lz4" and len(operands) == 2:
+        call.writes(operands[1])
+    for operand in operands:
         call.reads(operand)
-        if not harmless:
-            resolved, made = call.resolve(operand), _made_of(call, parsed, operand)
-            if made is None or not parsed.has("k", "keep"):
-                call.effect("delete", resolved, call.show_path(made) if made is not None else "")
-            if made is not None:
-                call.effect("overwrite", made)
-            call.changes("write", resolved)
+        made = _made_of(call, parsed, operand)
+        if removes:
+            known = HOLE not in made.value
+            call.effect(
+                "delete", call.resolve(operand), call.show_path(call.resolve(made)) if known else ""
+            )
+            call.changes("write", call.resolve(operand))
+        # What -o names is judged as an option.
+        if not parsed.has("o"):
+            call.writes(made)
+            if operand.glob:
+                call.writes(_unknown_beside(operand))
 
 
-_COMPRESSED = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz"}
+def _only_shows(call: Call, parsed: Parsed) -> bool:
+    """Return whether it prints, lists or tests: of two such options most take the last."""
+    if parsed.has("c", "stdout", "to-stdout", "V", "version", "h", "help"):
+        return True
+    # With lz4, -l chooses a format.
+    tests = parsed.has("t", "test") or (call.name != "lz4" and parsed.has("l", "list"))
+    replaces = parsed.has("z", "compress", *_UNPACKS) and call.name not in {"gzip", "gunzip"}
+    return tests and not replaces
 
 
-def _made_of(call: Call, parsed: Parsed, operand: CallWord) -> ResolvedPath | None:
-    """Return the file that takes the place of `operand`, None where the text does not tell it."""
-    suffix = _COMPRESSED.get(call.name.replace("un", ""))
-    if suffix is None or parsed.has("r", "recursive", "S", "suffix", "N", "name"):
-        return None
+_COMPRESSED = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "zstd": ".zst"}
+_UNPACKS = ("d", "decompress", "uncompress")
+_NAMES_STAY = re.compile(
+    r"[fkqvnTe0-9]|force|keep|rm|quiet|verbose|no-name|fast|best|extreme|threads|ultra|long|"
+    + "|".join(_UNPACKS)
+)
+"""Options with which the name that is made follows from the operand; any other may change it."""
+
+
+def _made_of(call: Call, parsed: Parsed, operand: CallWord) -> CallWord:
+    """Return the file made of `operand`, an unknown one where the text does not tell it."""
+    program = {"gunzip": "gzip", "bunzip2": "bzip2"}.get(call.name, call.name.removeprefix("un"))
+    suffix = _COMPRESSED.get(program)
+    if suffix is None or not all(map(_NAMES_STAY.fullmatch, parsed.names)):
+        return _unknown_beside(operand)
     name = operand.value
-    if not ("un" in call.name or parsed.has("d", "decompress", "uncompress")):
-        return call.resolve(operand._replace(value=f"{name}{suffix}"))
-    packed = name.endswith(suffix)
-    return call.resolve(operand._replace(value=name.removesuffix(suffix))) if packed else None
+    if program == call.name and not parsed.has(*_UNPACKS):
+        return operand._replace(value=f"{name}{suffix}")
+    unpacked = name.removesuffix(suffix)
+    if unpacked in ("", name) or unpacked.endswith("/"):
+        return _unknown_beside(operand)
+    return operand._replace(value=unpacked)
+
+
+def _unknown_beside(operand: CallWord) -> CallWord:
+    folder, slash, _ = operand.value.rstrip("/").rpartition("/")
+    return CallWord(f"{folder}{slash}{HOLE}")
 
 
 def rsync(call: Call) -> None:

@@ -302,7 +302,9 @@ def test_names_of_a_request() -> None:
 def test_what_is_to_be_added_does_not_replace_the_file() -> None:
     asked = "put a header line a,b at the top of x.csv"
     assert doubts(asked, "echo 'a,b' > x.csv", ()) == ("overwrites",)
-    assert doubts("add the line b to x.csv", "echo 'b' >> x.csv", ()) == ()
+    for kept in ("echo 'b' >> x.csv", "echo 'b -> <p>' >> x.csv", "echo b 2> /dev/null >> x.csv"):
+        assert doubts("add the line b to x.csv", kept, ()) == ()
+    assert doubts("add the line b to x.csv", "ls && echo 'b' > x.csv", ()) == ("overwrites",)
 
 
 def test_name_copied_from_an_example_is_noticed() -> None:
@@ -350,9 +352,49 @@ def test_name_copied_from_an_example_is_noticed() -> None:
             "sort a.txt | uniq > a.txt.new && test -s a.txt.new && mv a.txt.new a.txt",
         ),
         ("join a.txt and b.txt", "cat a.txt b.txt > c.txt", "cat a.txt b.txt > c.txt"),
+        ("x as a script", r"echo 'printf \"hi\n\"' > x", r"echo 'printf \"hi\n\"' > x"),
+        ("put it into p", r"echo 'C:\new' > p", r"echo 'C:\new' > p"),
+        ("put it into p", r"echo 'logs\app\new' > p", r"echo 'logs\app\new' > p"),
     ],
 )
 def test_slips_that_can_be_mended_for_certain_are(
     request_text: str, command: str, made: str
 ) -> None:
     assert correct_command(request_text, command) == made
+
+
+@pytest.mark.parametrize(
+    "reads",
+    ["sort '{}'", "sort < {}", "sort ./{}", "x=1; cat < '{}' | sort", "cd . && sort {}"],
+)
+@pytest.mark.parametrize("output", [">", "1>", ">|", "&>"])
+@pytest.mark.parametrize("file", ["a.txt", "'a.txt'", "./a.txt", "b/../a.txt"])
+def test_no_command_empties_the_file_that_it_reads(reads: str, output: str, file: str) -> None:
+    kept = (
+        f"{reads.format('a.txt')} {output} {file}.new && test -s {file}.new && mv {file}.new {file}"
+    )
+    assert correct_command("sort it", f"{reads.format('a.txt')} {output} {file}") == kept
+
+
+def test_a_name_with_spaces_is_read_and_written_as_one() -> None:
+    kept = "sort 'my a.txt' > 'my a.txt'.new && test -s 'my a.txt'.new"
+    made = correct_command("sort 'my a.txt' into itself", "sort my a.txt > my a.txt")
+    assert made == f"{kept} && mv 'my a.txt'.new 'my a.txt'"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tail -1 a.txt >> a.txt",
+        "echo 'see a.txt now' >> a.txt",
+        "echo a.txt > a.txt",
+        "cat a.txt 2> a.txt",
+        "sort a.txt >> 'a.txt'",
+        "sort < /dev/null > /dev/null",
+        "sort a.txt > b.txt",
+        "cat a.txt && sort b.txt > a.txt",
+        'sort "$x" > "$x"',
+    ],
+)
+def test_what_empties_no_file_that_it_reads_stays(command: str) -> None:
+    assert correct_command("do it", command) == command

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kogniterm.approval import classify, values_after
-from kogniterm.types import RISK_LABELS
+from kogniterm.types import CHANGING_KINDS, RISK_LABELS
 from kogniterm.ui.locale import translate
 from tests.approval.corpus import WORKSPACE, commands, smuggled
 from tests.support.language import in_spanish
@@ -88,6 +88,44 @@ def test_effects_name_every_file_touched() -> None:
     wanted = {("read", "a.txt"), ("overwrite", "b.txt"), ("delete", "build"), ("overwrite", "log")}
     assert wanted <= found
     assert ("rm", "-r", "build") in report.programs
+
+
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    [
+        ("gzip a", {"a", "a.gz"}),
+        ("gzip -k9 a", {"a.gz"}),
+        ("gunzip b/a.gz", {"b/a.gz", "b/a"}),
+        ("xz -T 0 a", {"a", "a.xz"}),
+        ("bzip2 -d a.bz2", {"a.bz2", "a"}),
+        ("zstd -f a", {"a.zst"}),
+        ("unzstd --rm a.zst", {"a.zst", "a"}),
+        ("zstd a -o b", {"b"}),
+        ("lz4 a b", {"b", "…"}),
+        ("gunzip notes.txt", {"notes.txt", "…"}),
+        ("gunzip -f b/data.tgz", {"b/data.tgz", "b/…"}),
+        ("unxz -f x.lzma", {"x.lzma", "…"}),
+        ("gunzip -f a.Z", {"a.Z", "…"}),
+        ("gzip -df a-gz", {"a-gz", "…"}),
+        ("gzip -fS.bak a", {"a", "…"}),
+        ("gunzip -fN x.gz", {"x.gz", "…"}),
+        ("gzip -rf a", {"a", "…"}),
+        ("bunzip2 foo", {"foo", "…"}),
+        ("unxz -zf a", {"a", "…"}),
+        ("bunzip2 -zf a", {"a", "…"}),
+        ("xz -f --format=lzma a", {"a", "…"}),
+        ("xz -f -F lzma a", {"a", "…"}),
+        ("zstd --format=gzip a", {"…"}),
+        ("gzip *.log", {"*.log", "*.log.gz", "…"}),
+        ("xz -t -d a.xz", {"a.xz", "…"}),
+        ("gunzip -t a.gz", set()),
+    ],
+)
+def test_what_compressing_changes_is_named_or_known_only_at_run_time(
+    command: str, changed: set[str]
+) -> None:
+    found = classify(command, cwd=WORKSPACE).effects
+    assert {one.target for one in found if one.kind in CHANGING_KINDS} == changed
 
 
 def test_folders_are_tracked() -> None:
