@@ -35,7 +35,7 @@ from kogniterm.errors import (
 )
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.shell.shell_state import PROPOSED
+from kogniterm.execution.shell.shell_state import PROPOSED, UNCACHED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
@@ -94,7 +94,7 @@ class Runner:
     command_timeout: float | None = None
     env_hash: str = ""
     of_skill: Callable[[str, str], bool] = lambda command, cwd: False
-    """A check of a command and its folder: whether it runs something of a skill."""
+    """A check of a command and its folder: whether it runs something of a skill or plugin."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
     keep: Callable[[Callable[[], CommandResult]], CommandResult] = lambda call: call()
@@ -278,12 +278,11 @@ class Runner:
         limits = [self.command_timeout, self.budget.remaining("seconds")]
         command = run.decision.command
         given = self.journal.given
-        # A cache that Python leaves beside a script would be a file of the skill nobody accepted.
-        cached = not self.of_skill(command, self.executor.cwd)
+        pinned = self.of_skill(command, self.executor.cwd)
         call = partial(
             execute,
             command,
-            env=PROPOSED if cached else {**PROPOSED, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**PROPOSED, **UNCACHED} if pinned else PROPOSED,
             timeout=min((one for one in limits if one is not None), default=None),
             sink=watcher,
             terminal=terminal,

@@ -118,10 +118,12 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     assert "permissionMode is ignored; your approval applies" in told
     assert "there is no tool NoSuchTool" in told
     spec = delegate_spec(agents)
-    revoke(session)
+    await revoke(session)
     assert delegate_spec(session.extensions.agents.named) == spec
     with pytest.raises(UsageError, match="no longer trusted"):
         await flow.run(called(flow, "@reviewer look"))
+    await Commanded(session, answers=["yes"]).type("/trust")
+    assert called(flow, "@reviewer look").agent == "reviewer"
 
 
 async def test_no_file_gives_a_tool_that_is_switched_off_or_a_sub_agent_of_its_own(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import ToolError, UsageError
 from kogniterm.paths import resolve
 from kogniterm.runtime.inputs.custom_commands import command_input, custom_commands_of
 from kogniterm.runtime.operations import trust_actions
@@ -199,6 +200,66 @@ async def test_hooks_and_servers_in_the_manifest_are_shown_and_kept_apart(
     hooks = session.extensions.hook_service.all.matching("UserPromptSubmit")
     assert str(twin) in {one.root for one in hooks}
     assert len({one.root for one in hooks}) == 2
+
+
+async def test_a_plugin_that_changes_in_a_session_runs_nothing_before_it_is_trusted_again(
+    make_flow: MakeFlow,
+) -> None:
+    require_sandbox("auto")
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(of_project(flow))
+    trust(flow, flow.folder)
+    session = flow.open()
+    servers = session.extensions.servers
+    (folder / "scripts/check.sh").write_text("echo other")
+    assert (await flow.run("hi")).stop == "refused"
+    assert not any(f"\n{folder}\n" in text for text in flow.shown)
+    with pytest.raises(ToolError, match="changed since it was trusted"):
+        await servers.list_anew(servers.find("plugin_review_files"))
+    await Commanded(session, answers=["yes"]).type("/trust")
+    await flow.run("hi")
+    assert any(f"\n{folder}\n" in text for text in flow.shown)
+    with pytest.raises(ToolError) as started:
+        await servers.list_anew(servers.find("plugin_review_files"))
+    assert "changed" not in str(started.value)  # its program is missing, as that of `FILES` is
+
+
+async def test_servers_of_files_that_are_no_longer_trusted_are_ended(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    folder = install(of_project(flow))
+    (flow.folder / ".mcp.json").write_text('{"mcpServers": {"alone": {"command": "python3"}}}')
+    mine = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "mcp.json"
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text('{"mcpServers": {"mine": {"command": "python3"}}}')
+    trust(flow, flow.folder)
+    session = flow.open()
+    servers, repl = session.extensions.servers, Commanded(session, answers=["yes"] * 2)
+    assert set(servers.servers) == {"mine", "alone", "plugin_review_files"}
+    await repl.type("/trust revoke")
+    assert set(servers.servers) == {"mine"}
+    for name in ("alone", "plugin_review_files"):
+        with pytest.raises(ToolError, match="no longer trusted"):
+            await servers.call(name, "ping", {})
+        with pytest.raises(UsageError, match="no MCP server"):
+            await repl.type(f"/mcp trust {name}")
+    shutil.rmtree(folder)
+    await repl.type("/trust")
+    assert set(servers.servers) == {"mine", "alone"}
+
+
+async def test_programs_of_a_plugin_leave_no_cache_in_it(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    folder = install(of_project(flow))
+    shutil.rmtree(folder / "skills")
+    (of_project(flow) / "linked").symlink_to(install(flow.folder, "src", name="linked"))
+    trust(flow, flow.folder)
+    session = flow.open()
+    runs_from = session.extensions.skills.runs_from
+    for command in ("review/scripts/x.py", "linked/scripts/x.py"):
+        assert runs_from(f"python3 .agents/plugins/{command}", str(flow.folder))
+    assert runs_from("python3 x.py", str(folder / "scripts"))
+    assert not runs_from("python3 x.py", str(flow.folder))
+    assert session.extensions.hook_service.place().env["PYTHONDONTWRITEBYTECODE"] == "1"
 
 
 @pytest.mark.parametrize("link", ["/etc/passwd", "nowhere"])

@@ -129,7 +129,7 @@ async def _trust(ports: CommandPorts, argument: str) -> None:
 
     session, say = ports.session, ports.say
     if argument == "revoke":
-        _tell(ports, trust_actions.revoke(session))
+        _tell(ports, await trust_actions.revoke(session))
         return
     if argument:
         raise UsageError("/trust takes: revoke.")
@@ -146,7 +146,7 @@ async def _trust(ports: CommandPorts, argument: str) -> None:
         if not await ports.questions.agree(title, "\n".join(about), yes):
             ports.updates.tell(say(_UNCHANGED))
             return
-        lines = _lines(ports, trust_actions.trust(session, found.files))
+        lines = _lines(ports, await trust_actions.trust(session, found.files))
     ports.updates.tell("\n".join(lines))
 
 

@@ -61,6 +61,10 @@ PROPOSED: Mapping[str, str] = {
 """For commands that nobody typed: what only reads must not run a repository's own pager, refresh
 an index, or look for updates."""
 
+UNCACHED: Mapping[str, str] = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For what may run a script of a skill or plugin: the cache that Python leaves beside it would be
+a file that nobody accepted."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DROPPED = frozenset(
     {"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL"}

@@ -30,7 +30,7 @@ AGENTS = "agents"
 """The kind of the note."""
 Preloaded = Callable[[Collection[str], str], tuple[str, tuple[Phrase, ...]]]
 """Returns the instructions of skills by their names, or those in a plugin; and why some lack."""
-NOT_TRUSTED = Phrase("this folder is no longer trusted")
+NOT_TRUSTED = Phrase("its file is no longer trusted")
 
 
 class SessionAgents(Extension):
@@ -52,10 +52,13 @@ class SessionAgents(Extension):
     def agents(self) -> Mapping[str, NamedAgent]:
         return self.named
 
-    def revoke_project(self) -> None:
-        """Let no sub-agent of the project be used any more; requests still list them."""
+    def use_project(self, files: Iterable[ProjectFile]) -> None:
+        """Let those of a project be used that the trusted `files` have; requests list them all."""
+        trusted = {one.name for one in agents_of_files(files, ()) if isinstance(one, AgentFile)}
         self.named = {
-            name: replace(agent, off=NOT_TRUSTED) if self.files[name].project else agent
+            name: replace(agent, off=None if name in trusted else NOT_TRUSTED)
+            if self.files[name].project
+            else agent
             for name, agent in self.named.items()
         }
 

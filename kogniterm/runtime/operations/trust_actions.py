@@ -82,7 +82,7 @@ def compare(paths: Paths, folder: Path) -> FolderTrust:
     )
 
 
-def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
+async def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
     """Trust exactly `files`, as the user saw them.
 
     Their rules apply from now on, and the model gets their instructions.
@@ -94,20 +94,19 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
     store_of(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    _use(session)
+    await _use(session)
     _look(session)
     agents = ", ".join(session.extensions.agents.missing(files))
     later = Phrase("Sub-agents from the next session on: {names}", {"names": agents})
     return Report(lines=(TRUSTED, later) if agents else (TRUSTED,))
 
 
-def revoke(session: LiveSession) -> Report:
+async def revoke(session: LiveSession) -> Report:
     """Revoke the trust of the session's folder. Raises `UsageError` when it was not trusted."""
     report = revoke_folder(store_of(session), Path(session.folder))
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
-    _use(session)
-    session.extensions.agents.revoke_project()
+    await _use(session)
     _look(session)
     return report
 
@@ -125,12 +124,15 @@ def store_of(session: LiveSession) -> TrustStore:
     return TrustStore(session.archive.paths.trust_file)
 
 
-def _use(session: LiveSession) -> None:
-    """Run the hooks of trusted files; give the model their instructions and skills."""
+async def _use(session: LiveSession) -> None:
+    """Put the trusted files in force, and no others: hooks, sub-agents, servers, instructions."""
     journal, paths = session.journal, session.archive.paths
     session.archive.first_walk.take()
     files, _notices = trusted_files(paths, Path(session.folder))
-    session.extensions.hook_service.project = project_hooks(files)
+    extensions = session.extensions
+    extensions.hook_service.project = project_hooks(files)
+    extensions.agents.use_project(files)
+    await extensions.servers.use_project(files)
     text = journal.redact(in_force(paths, files))
     session.context.instruct(text)
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)

@@ -253,6 +253,15 @@ def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
     return ProjectWalk(tuple(files), tuple(described), tuple(problems))
 
 
+def is_unchanged(plugin: PluginFolder) -> bool:
+    """Return whether a plugin holds the files that it was trusted with, and no others."""
+    try:
+        found = pinned_files(Path(plugin.root), MANIFEST, MOST_PLUGIN_FILES)
+    except UnusableValueError:
+        return False
+    return {one.name: one.digest for one in found} == plugin.digests
+
+
 def plugin_problem(path: str, why: Phrase) -> Phrase:
     """Return that a plugin is not used."""
     return Phrase("Plugin {path} not used: {why}.", {"path": path, "why": why})

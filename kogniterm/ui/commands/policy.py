@@ -115,7 +115,7 @@ async def trust(repl: Repl, argument: str) -> None:
 
     session = repl.session
     if argument and one_of(argument, ("revoke",)):
-        report = trust_actions.revoke(session)
+        report = await trust_actions.revoke(session)
         repl.read_custom_commands()
         write_report(repl, report)
         return
@@ -134,7 +134,7 @@ async def trust(repl: Repl, argument: str) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    write_report(repl, trust_actions.trust(session, found.files))
+    write_report(repl, await trust_actions.trust(session, found.files))
     if new := ", ".join(f"/{name}" for name in repl.read_custom_commands()):
         repl.display.say(Phrase("New commands: {names}", {"names": new}))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kogniterm.errors import SettingsError
+from kogniterm.runtime.trust.plugin_folders import PluginFolder
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.shorten import one_line
@@ -50,8 +51,8 @@ _WITH_ARGUMENTS = re.compile(r"(\w+)\(.*\)")
 class Hook:
     """A command to run at an event; `source` is the file it stands in, `own` if it is the user's.
 
-    With `sandboxed` False the user lets it run outside the sandbox. `root` is the folder of its
-    plugin.
+    With `sandboxed` False the user lets it run outside the sandbox. One of a `plugin` runs while
+    that is as it was trusted.
     """
 
     event: HookEvent
@@ -62,7 +63,12 @@ class Hook:
     timeout: float = TIMEOUT
     sandboxed: bool = True
     pattern: re.Pattern[str] | None = None
-    root: str = ""
+    plugin: PluginFolder | None = None
+
+    @property
+    def root(self) -> str:
+        """Return the folder of its plugin; "" without one."""
+        return self.plugin.root if self.plugin is not None else ""
 
     @property
     def name(self) -> str:
@@ -117,8 +123,8 @@ def project_hooks(files: Iterable[ProjectFile]) -> HookSet:
             if file.plugin is None:
                 raise
             here = HookSet(notices=(error.text,))
-        root = file.plugin.root if file.plugin is not None else ""
-        found += HookSet(tuple(replace(one, root=root) for one in here.hooks), here.notices)
+        hooks = (replace(one, plugin=file.plugin) for one in here.hooks)
+        found += HookSet(tuple(hooks), here.notices)
     return found
 
 

@@ -22,6 +22,7 @@ from kogniterm.host.programs import find_program
 from kogniterm.runtime.extensions.extension_port import Choice
 from kogniterm.runtime.extensions.hooks.hook_files import GUARDS, Hook
 from kogniterm.runtime.trust.plugin_folders import ROOT
+from kogniterm.runtime.trust.project_places import is_unchanged
 from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean, whole
 from kogniterm.types import Phrase
@@ -101,6 +102,8 @@ async def run_hook(
     if hook.sandboxed and place.sandbox_of(hook) is None:
         why = _NO_SANDBOX_OWN if hook.own else _NO_SANDBOX
         return HookAnswer(hook, failure=why)
+    if hook.plugin is not None and not is_unchanged(hook.plugin):
+        return HookAnswer(hook, failure=_CHANGED)
     data = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
     shell = find_program("bash") or "/bin/sh"
     try:
@@ -130,6 +133,7 @@ _STOPPED = Phrase("{failure} (the sandbox probably stopped it)")
 _STOPPED_OWN = Phrase(
     '{failure} (the sandbox probably stopped it; "sandbox": false in its file lets it run outside)'
 )
+_CHANGED = Phrase("its plugin changed since it was trusted")
 _NO_SANDBOX = Phrase("no sandbox works on this machine, and a project's hook never runs without")
 _NO_SANDBOX_OWN = Phrase('no sandbox works on this machine; "sandbox": false lets it run without')
 

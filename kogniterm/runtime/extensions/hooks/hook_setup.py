@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from kogniterm.errors import KognitermError
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.shell.shell_state import UNCACHED
 from kogniterm.host.processes import start_of
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
 from kogniterm.runtime.extensions.hooks.hook_points import mode_name
@@ -110,7 +111,8 @@ class HookSurroundings:
         if box is not None and not box.can_start_in(cwd, temporary):
             cwd = self.workspace
         folder = self.workspace
-        environ = {**self.environ, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        places = {"CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        environ = {**self.environ, **UNCACHED, **places}
         return HookPlace(cwd, environ, temporary, box, own)
 
 

@@ -13,13 +13,13 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from kogniterm.errors import SettingsError, ToolError, UnusableValueError, UsageError
 from kogniterm.runtime.trust.plugin_folders import ROOT, PluginFolder
-from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.runtime.trust.project_places import ProjectFile, is_unchanged
 from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
@@ -86,13 +86,25 @@ def load_servers(
     editor, the project.
     """
     files = [user_servers(user_file)]
-    files += [_servers_in(one, Path(folder)) for one in project if one.kind == "mcp"]
+    files += _project_servers(project, folder)
     known: dict[str, ServerConfig] = {}
     for servers in (files[0].servers, more, *(one.servers for one in files[1:])):
         for server in servers:
             # Rules name the tools of a server by this, so that no other server has the same.
             known.setdefault(server_prefix(server.name), server)
     return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
+
+
+def _project_servers(project: Iterable[ProjectFile], folder: Path | str) -> list[Servers]:
+    return [_servers_in(one, Path(folder)) for one in project if one.kind == "mcp"]
+
+
+def plugins_by_origin(
+    project: Iterable[ProjectFile], folder: Path | str
+) -> Mapping[str, PluginFolder]:
+    """Return the plugins that servers of trusted files are from, by the origin of the servers."""
+    files = (one for one in project if one.kind == "mcp")
+    return {str(Path(folder) / one.name): one.plugin for one in files if one.plugin is not None}
 
 
 def _servers_in(file: ProjectFile, folder: Path) -> Servers:
@@ -200,6 +212,10 @@ class McpServers:
     now: Callable[[], float] = time.time
     problems: tuple[Phrase, ...] = ()
     """The mistakes in the files of servers."""
+    plugins: Mapping[str, PluginFolder] = field(default_factory=dict)
+    """The plugins as they were trusted, by the origin of their servers."""
+    dropped: dict[str, Server] = field(default_factory=dict)
+    """The servers of files that were trusted when the session opened, and are not now."""
 
     @classmethod
     def of(
@@ -313,6 +329,20 @@ class McpServers:
         server.failure, server.checked, server.listed_at = "", True, self.now()
         server.told = False
         return listing
+
+    async def use_project(self, files: Sequence[ProjectFile]) -> None:
+        """Keep of a project's servers those that its trusted `files` have now; end the others."""
+        self.plugins = plugins_by_origin(files, self.workspace)
+        found = _project_servers(files, self.workspace)
+        trusted = {(one.name, one.origin): one for here in found for one in here.servers}
+        every, self.servers, self.dropped = {**self.servers, **self.dropped}, {}, {}
+        for name, server in every.items():
+            old = server.config
+            config = trusted.get((name, old.origin)) if old.of_project else old
+            if config != old:
+                await self.stop(server)
+            server.config = config or old
+            (self.servers if config is not None else self.dropped)[name] = server
 
     def trust(self, server: Server, listing: Listing) -> None:
         """Trust the launch of a server, its instructions, and all tools that it offers now."""
@@ -429,6 +459,10 @@ class McpServers:
 
     def _usable(self, name: str) -> Server:
         server = self.servers.get(name)
+        if name in self.dropped:
+            raise ToolError(
+                "The MCP server {name} is not used: its file is no longer trusted.", name=name
+            )
         if server is None or not server.usable:
             raise ToolError(
                 "The MCP server {name} is not trusted as it is configured now; the user can trust "
@@ -438,6 +472,13 @@ class McpServers:
         return server
 
     def _connection(self, server: Server) -> Connection:
+        plugin = self.plugins.get(server.config.origin)
+        is_open = server.connection is not None and server.connection.is_open
+        if plugin is not None and not is_open and not is_unchanged(plugin):
+            raise ToolError(
+                "The MCP server {name} was not started: its plugin changed since it was trusted.",
+                name=server.config.name,
+            )
         if server.connection is None:
             try:
                 config = server.config.resolve(self.environ)

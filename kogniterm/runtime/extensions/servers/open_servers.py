@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, load_servers
+from kogniterm.runtime.extensions.servers.mcp_servers import (
+    McpServers,
+    load_servers,
+    plugins_by_origin,
+)
 from kogniterm.runtime.extensions.servers.server_process import ServerStarter
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.connection import OpenRemote
@@ -44,7 +48,9 @@ def open_servers(
     )
     records = ServerRecords(places.mcp_data / "servers")
     remote = open_remote(places.mcp_tokens)
-    return McpServers.of(found, records, starter.start, remote, place.workspace, place.environ)
+    made = McpServers.of(found, records, starter.start, remote, place.workspace, place.environ)
+    made.plugins = plugins_by_origin(place.project, place.workspace)
+    return made
 
 
 def open_remote(tokens: Path) -> OpenRemote:

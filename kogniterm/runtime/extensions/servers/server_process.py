@@ -11,6 +11,7 @@ from pathlib import Path
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.shell.shell_state import UNCACHED
 from kogniterm.host.programs import find_user_program
 from kogniterm.storage.folders import expand_path, private_folder
 from kogniterm.tools.mcp.server_config import ServerConfig
@@ -118,7 +119,8 @@ class ServerStarter:
             given |= {k: v for k, v in self.environ.items() if _NETWORK.fullmatch(k)}
         state = self._state(config)
         caches = {} if box is None else {name: str(state / at) for name, at in _CACHES.items()}
-        return {**given, **caches, **config.env}
+        uncached = UNCACHED if config.of_project else {}
+        return {**given, **caches, **uncached, **config.env}
 
     def _sandbox(self, config: ServerConfig) -> Sandbox | None:
         if not config.sandbox or self.bounds is None:

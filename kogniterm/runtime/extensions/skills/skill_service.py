@@ -192,15 +192,15 @@ class SkillService(Extension):
         return False
 
     def runs_from(self, command: str, cwd: str) -> bool:
-        """Return whether a command names the folder of a usable skill, or runs in it."""
+        """Return whether a command names the folder of a usable skill or plugin, or runs in it."""
         workspace = resolve_path(self.sources.folder)
-        for one in self.found:
-            if not one.usable:
-                continue
-            names = {str(one.top), str(one.top).replace(str(Path.home()), "~", 1)}
-            if one.top.is_relative_to(workspace):
-                names.add(str(one.top.relative_to(workspace)))
-            if Path(cwd).is_relative_to(one.top) or any(name in command for name in names):
+        plugins = {Path(one.root): one.shown for one in self.sources.plugins}
+        skills = {one.top: str(one.folder) for one in self.found if one.usable}
+        for top, shown in (skills | plugins).items():
+            names = {shown, str(top), str(top).replace(str(Path.home()), "~", 1)}
+            if top.is_relative_to(workspace):
+                names.add(str(top.relative_to(workspace)))
+            if Path(cwd).is_relative_to(top) or any(name in command for name in names):
                 return True
         return False
 

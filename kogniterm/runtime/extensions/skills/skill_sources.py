@@ -114,12 +114,16 @@ class FoundSkill:
 
 
 class SkillSources:
-    """Finds skills for the workspace `folder`, and keeps what the user decided about them."""
+    """Finds skills for the workspace `folder`, and keeps what the user decided about them.
+
+    `plugins` are those in force when it last looked, with skills or without.
+    """
 
     def __init__(self, paths: Paths, folder: Path, home: Path) -> None:
         self.paths = paths
         self.folder = folder
         self.home = home
+        self.plugins: tuple[PluginFolder, ...] = ()
 
     @property
     def accepted(self) -> TrustStore:
@@ -158,7 +162,10 @@ class SkillSources:
         """Yield the skills of plugins and the project, which is walked only if it has any."""
         if seen is None:
             seen = walk(self.folder) if has_skills(self.folder) else ProjectWalk()
-        for source in trust_sources(self.paths, self.folder, seen):
+        sources = trust_sources(self.paths, self.folder, seen)
+        trusted = (one.seen.plugins for one in sources if one.finding.trusted)
+        self.plugins = tuple(plugin for here in trusted for plugin in here.values())
+        for source in sources:
             for skill in source.seen.skills:
                 one = _of_project(source.folder / skill.name, skill)
                 untrusted = one.usable and not source.finding.trusted
