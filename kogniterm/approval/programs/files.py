@@ -100,6 +100,9 @@ def copy(call: Call) -> None:
             call.writes(operand, "create")
     elif target is not None:
         _into(call, parsed, sources, target)
+        symbolic = not installs and parsed.has("s", "symbolic-link")
+        for source in sources if symbolic or parsed.has("l", "link") else ():
+            list(call.links(source, target, beside=symbolic))
     _ask_disguised(call, parsed)
 
 
@@ -155,17 +158,19 @@ def link(call: Call) -> None:
             call.writes(target, source=one)
     elif len(parsed.operands) == 1:
         name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
-        call.writes(CallWord(name or HOLE))
-    for source in sources or parsed.operands:
-        resolved = call.resolve(source)
-        if is_secret(resolved.path, glob=resolved.glob):
-            call.secret(resolved)
-        elif not resolved.inside:
-            call.ask(
-                "Creates a link to {path}, outside the workspace.", path=call.show_path(resolved)
-            )
-    if target is not None and len(sources) == 1:
-        call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
+        sources, target = parsed.operands, CallWord(name or HOLE)
+        call.writes(target)
+    beside = parsed.has("s", "symbolic") and not parsed.has("r", "relative")
+    for source in sources:
+        ends = call.links(source, target or source, beside=beside)
+        for resolved in dict.fromkeys((call.resolve(source), *ends)):
+            if is_secret(resolved.path, glob=resolved.glob):
+                call.secret(resolved)
+            elif not resolved.inside:
+                call.ask(
+                    "Creates a link to {path}, outside the workspace.",
+                    path=call.show_path(resolved),
+                )
 
 
 # --- making and changing ------------------------------------------------------------------------
@@ -204,8 +209,7 @@ def split(call: Call) -> None:
 
 
 def _changes_rights(call: Call, operands: tuple[CallWord, ...], *, recursive: bool) -> None:
-    for operand in operands:
-        resolved = call.resolve(operand)
+    for resolved in (one for operand in operands for one in call.meanings(operand)):
         call.effect("write", resolved)
         if recursive and is_broad(resolved, call.scope.roots):
             shown = call.show_path(resolved)
