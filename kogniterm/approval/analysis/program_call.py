@@ -24,7 +24,6 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_steering,
     is_system,
     is_temporary,
-    within,
 )
 from kogniterm.approval.analysis.shared_findings import (
     DELETES_DEVICE,
@@ -347,30 +346,6 @@ class Call:
         """Return where `argument`, taken as a path, leads."""
         return self.scope.resolve(argument.value, glob=argument.glob)
 
-    def meanings(self, argument: CallWord) -> list[ResolvedPath]:
-        """Return all that a write to `argument`, taken as a path, may change."""
-        return self.scope.meanings(argument.value, glob=argument.glob)
-
-    def links(
-        self, source: CallWord, target: CallWord, *, beside: bool = False
-    ) -> Iterator[ResolvedPath]:
-        """Record links to `source` at `target`, and in it as it may be a folder; yield their ends.
-
-        An end that does not begin at the root is seen from the shell's folder, or from `beside` the
-        link, as a symbolic link has it.
-        """
-        folder, _, name = source.value.rstrip("/").rpartition("/")
-        matches = source.glob  # each in the folder, under its own name
-        for place in (target.value, f"{target.value.rstrip('/')}/{name}")[: 1 if matches else 2]:
-            link = self.scope.resolve(place).path
-            end = (folder or ".") if matches else source.value
-            if beside and not end.startswith(("/", "~")):
-                end = f"{link if matches else link.rpartition('/')[0]}/{end}"
-            leads = self.scope.resolve(end)
-            yield leads
-            if not within(leads.path, link):
-                self.scope.links[link] = leads.path
-
     def show_path(self, resolved: ResolvedPath) -> str:
         """Return `resolved` as shown in a reason."""
         return self.scope.roots.show_path(resolved.path)
@@ -439,7 +414,7 @@ class Call:
     ) -> None:
         """Judge that it writes `argument`; `source` is copied there."""
         copied = self.show_path(self.resolve(source)) if source is not None else ""
-        for resolved in self.meanings(argument):
+        for resolved in self.scope.meanings(argument.value, glob=argument.glob):
             if kind == "create" or not (is_harmless_device(resolved.path) or argument.value == "-"):
                 self.effect(kind, resolved, copied)
                 self.changes("write", resolved)
