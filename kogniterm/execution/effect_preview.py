@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.errors import StorageError, UsageError
-from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settle_path, walk
+from kogniterm.execution.undo import (
+    Preimage,
+    PreimageStore,
+    WayBack,
+    has_second_name,
+    settle_path,
+    walk,
+)
+from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.safe_git import host_git
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import CHANGING_KINDS, ActionRequest, Effect, EffectKind, Phrase, RiskReport
@@ -143,7 +151,7 @@ def _settled(effect: Effect, root: Path) -> Effect | None:
         leaves = not effect.outside and not real.is_relative_to(root.resolve())
     except (OSError, ValueError, RuntimeError):  # a loop of links, or no possible name
         return effect
-    if effect.kind == "create" and there:
+    if effect.kind == "create" and os.access(path, os.F_OK):
         return None
     if not there and not _may_be_there(path):
         effect = replace(effect, kind="create")
@@ -164,14 +172,19 @@ def _may_be_there(path: Path) -> bool:
 def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
     """Return every path the command would create, change or delete, as far as its text tells.
 
-    Of what is created in folders that are not there either, it is the uppermost of these.
+    Of what is created in folders that are not there either, it is the uppermost of these. What is
+    written through a link changes where that leads; the link itself may be replaced.
     """
-    return tuple(
-        _uppermost_new(path, Path(cwd))
-        for effect in on_disk(report, cwd).effects
-        if effect.kind in CHANGING_KINDS
-        for path in expand(effect.target, Path(cwd))
-    )
+    root = Path(cwd)
+    found: dict[Path, None] = {}
+    for effect in on_disk(report, cwd).effects:
+        for path in expand(effect.target, root) if effect.kind in CHANGING_KINDS else ():
+            found[_uppermost_new(path, root)] = None
+            with suppress(OSError, ValueError):  # a loop of links, or no possible name
+                led = resolve_path(path)
+                if effect.kind != "delete" and led != settle_path(path):
+                    found[led] = None
+    return tuple(found)
 
 
 def _uppermost_new(path: Path, root: Path) -> Path:
@@ -217,7 +230,7 @@ def plain_paths(
         (written if kind == stat.S_IFIFO else read).add(str(path))
     for name in writes:
         path = _unlinked(name, root)
-        if path is None or _kind(path) is None or _second_name(path):
+        if path is None or _kind(path) is None or has_second_name(path):
             return None
         written.add(str(_uppermost_new(path, root)))
     return frozenset(read), frozenset(written)
@@ -241,14 +254,6 @@ def _kind(path: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return kind if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFIFO) else None
-
-
-def _second_name(path: Path) -> bool:
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def expand(target: str, cwd: Path) -> tuple[Path, ...]:
@@ -466,19 +471,15 @@ class UndoService:
         return tuple(image for image in self.store.images() if not image.undone)
 
     def latest(self) -> WayBack:
-        """Return the way back to before the newest action that can be taken back.
+        """Return the way back to before the last action that left a changed file.
 
-        Without one, it is the newest way that only keeps files. Raises `UsageError`.
+        It may only keep files. Raises `UsageError` without such an action.
         """
-        keeping = None
         for image in self.images():
             way = self.store.way_back([image])
-            if way.changes:
+            if way.changes or way.kept:
                 return way
-            keeping = keeping or (way if way.kept else None)
-        if keeping is None:
-            raise UsageError("Nothing to undo: no saved file has changed.")
-        return keeping
+        raise UsageError("Nothing to undo: no saved file has changed.")
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:

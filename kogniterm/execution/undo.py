@@ -31,6 +31,7 @@ from kogniterm.host.safe_files import (
     birth_time,
     folder,
     listable,
+    look,
     parent,
     read_regular,
     resolve_path,
@@ -124,7 +125,8 @@ def put_back(entry: FileSnapshot, kept: Path) -> None:
     """Make a path again what it was; `kept` is the content of a file. Raises `OSError`.
 
     A folder that gives way has to be empty. One that comes back can be written, for what lies in
-    it; `set_mode` ends that.
+    it; `set_mode` ends that. A file that another one has replaced is not written into that one,
+    which may have other names.
     """
     path, kind = Path(entry.path), entry.kind
     with parent(path) as (descriptor, name):
@@ -132,7 +134,9 @@ def put_back(entry: FileSnapshot, kept: Path) -> None:
         if there is not None and stat.S_ISDIR(there.st_mode):
             if kind != "folder":
                 os.rmdir(name, dir_fd=descriptor)
-        elif there is not None and not (kind == "file" and stat.S_ISREG(there.st_mode)):
+        elif there is not None and not (
+            kind == "file" and _takes_content(there, entry, birth_time(name, descriptor))
+        ):
             os.unlink(name, dir_fd=descriptor)
         if kind == "folder":
             with contextlib.suppress(FileExistsError):
@@ -150,6 +154,18 @@ def put_back(entry: FileSnapshot, kept: Path) -> None:
                 os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
     if kind == "folder":
         set_mode(replace(entry, mode=entry.mode | 0o700))
+
+
+def _takes_content(there: os.stat_result, entry: FileSnapshot, born: str) -> bool:
+    """Return whether the content of `entry` may be written to the file `there`, `born` at a time.
+
+    One with another name has to be the inode that `entry` was, not a later one of its number.
+    """
+    if not stat.S_ISREG(there.st_mode) or there.st_nlink == 1:
+        return stat.S_ISREG(there.st_mode)
+    was = entry.stamp.split()
+    later = int(born.replace(".", "") or 0) > int(was[-1]) if was else True
+    return was[2:3] == [str(there.st_ino)] and not later
 
 
 def set_mode(entry: FileSnapshot) -> None:
@@ -276,7 +292,8 @@ class PreimageStore:
         With `alone` also a file that has a second name (a hard link), which may lie anywhere.
         """
         found, skipped = self._survey(paths)
-        shared = (entry.path for entry in found if alone and _shared(entry))
+        files = (entry.path for entry in found if alone and entry.kind == "file")
+        shared = (path for path in files if has_second_name(Path(path)))
         return next(iter(skipped), None) or next(shared, None)
 
     def images(self) -> tuple[Preimage, ...]:
@@ -338,9 +355,10 @@ class PreimageStore:
     def restore(self, way: WayBack, what: str = "") -> tuple[str, ...]:
         """Go back; returns the paths of its changes. A pre-image that undoes this is kept first.
 
-        Contents are written beside their place and renamed over it. Raises `StorageError` when a
-        copy cannot be written: nothing was changed then; or when something could not be put back,
-        also because it changed meanwhile: everything else was then, and it can be tried again.
+        Contents are written beside their place and renamed over it; those of a file that has other
+        names, in place. Raises `StorageError` when a copy cannot be written: nothing was changed
+        then; or when something could not be put back, also because it changed meanwhile: everything
+        else was then, and it can be tried again.
         """
         first, files = way.images[0], tuple(now for now, _ in way.steps)
         name, what = f"undo-{time.time_ns()}", f"{UNDO_OF}{what or first.what}"
@@ -351,13 +369,16 @@ class PreimageStore:
         others = [step for step in way.steps if step[1].kind in ("file", "link")]
         modes = [(None, then) for _now, then in reversed(folders)]
         failed: list[tuple[str, OSError]] = []
+        seen = {now.path: now for now in files}
         # Folders before what lies in them, and their modes, which may forbid to write there, last.
         for now, then in (*folders, *reversed(gone), *others, *modes):
             try:
                 if now is None:
                     set_mode(then)
-                elif now.path not in redo.skipped and look_at(Path(now.path)) == now:
+                elif now.path not in redo.skipped and look_at(Path(now.path)) == seen[now.path]:
+                    names = _unchanged_names(now, seen)
                     put_back(then, self._folder / "contents" / then.digest)
+                    seen |= {one: look_at(Path(one)) for one in names}
                 else:
                     raise OSError(errno.ESTALE, _CHANGED)
             except OSError as error:
@@ -598,12 +619,24 @@ class _Way:
         return _digest(one) == _digest(other)
 
 
-def _shared(entry: FileSnapshot) -> bool:
-    """Return whether the file has another name, which undo would not restore."""
+def _unchanged_names(now: FileSnapshot, seen: Mapping[str, FileSnapshot]) -> list[str]:
+    """Return the names of the file `now` that are as `seen`: a step on it changes their status."""
+    if now.kind != "file" or not has_second_name(Path(now.path)):
+        return []
+    inode = now.stamp.split()[2:3]
+    names = [path for path, one in seen.items() if one.stamp.split()[2:3] == inode]
+    return [path for path in names if look_at(Path(path)) == seen[path]]
+
+
+def has_second_name(path: Path) -> bool:
+    """Return whether a resolved path is a file with another name (a hard link), also in doubt."""
     try:
-        return entry.kind == "file" and os.lstat(entry.path).st_nlink > 1
+        found = look(path)
+    except FileNotFoundError:
+        return False
     except OSError:
         return True
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def _digest(entry: FileSnapshot) -> str:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kogniterm.approval import classify
 from kogniterm.errors import StorageError
 from kogniterm.execution.effect_preview import UndoService
 from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, PreimageStore
+from kogniterm.types import ActionRequest
 from tests.support.ordinary import ordinary
 from tests.support.two_writers import TwoWriters
 
@@ -196,17 +198,99 @@ def test_a_file_that_grew_beyond_the_limit_can_be_taken_back_once_it_is_small(
     assert [image.undone for image in store.images()] == [False, True]
 
 
-def test_an_action_that_nothing_can_be_taken_back_of_hides_no_earlier_one(
-    work: Path, tmp_path: Path
+def test_undo_offers_the_last_action_although_its_files_changed_since(
+    work: Path, store: PreimageStore
 ) -> None:
-    store = PreimageStore(tmp_path / "undo", max_bytes=10)
-    store.keep("1", "first", [work / "new"])
-    (work / "new").write_text("made")
-    store.note_left("1")
-    store.keep("2", "second", [work / "a.txt"])
-    (work / "a.txt").write_text("more than ten bytes")
-    store.note_left("2")
-    assert UndoService(store, work).latest().images[0].what == "first"
+    undo_service = UndoService(store, work)
+    acted(undo_service, "touch new")
+    acted(undo_service, "echo two > a.txt")
+    (work / "a.txt").write_text("mine\n")
+    way = undo_service.latest()
+    assert (way.images[0].what, way.changes, way.kept) == (
+        "echo two > a.txt",
+        (),
+        (f"{work}/a.txt",),
+    )
+    store.restore(store.way_back(way.images, everything=True))
+    assert (work / "a.txt").read_text() == "one\n"
+    assert (work / "new").exists()
+
+
+def acted(undo_service: UndoService, command: str) -> None:
+    """Run a command that may change files as an action whose files are kept before."""
+    work = str(undo_service.workspace)
+    report = classify(command, cwd=work, workspace=work)
+    number = str(len(undo_service.images()))
+    undo_service.keep(ActionRequest(number, number, "execute_command", command), report)
+    subprocess.run(["bash", "-c", command], cwd=work, check=True)
+    undo_service.note_left(number)
+
+
+@pytest.mark.parametrize(
+    ("setup", "command"),
+    [
+        # through a link that is there
+        ("ln -s a.txt l", "echo X > l"),
+        ("ln -s a.txt l", "echo X >> l"),
+        ("ln -s a.txt l", "echo X | tee l"),
+        ("ln -s a.txt l", "cp run.sh l"),
+        ("ln -s a.txt l", "chmod 600 l"),
+        ("ln -s a.txt l", "truncate -s 0 l"),
+        ("ln -s a.txt l", "exec > l; echo hi"),
+        ("ln -s a.txt l; ln -s l m", "sort -o m run.sh"),
+        ("ln -s ../a.txt sub/run.sh", "cp run.sh sub"),
+        ("ln -s a.txt 1.x", "for f in *.x; do echo X > $f; done"),
+        ("ln -s missing l", "echo X > l"),
+        ("ln -s missing l", "touch l"),
+        # through a link that the command makes
+        ("", "ln a.txt b; echo new > b"),
+        ("", "ln -s a.txt b; echo new > b"),
+        ("", "ln -s a.txt b; ln -s b c; echo new > c"),
+        ("", "(ln a.txt b); echo new > b"),
+        ("", "ln a.txt sub; echo new > sub/a.txt"),
+        ("", "ln -s ../run.sh sub/x; echo new > sub/x"),
+        ("", "ln *.txt sub; echo new > sub/a.txt"),
+        ("", "cp -l a.txt b; echo new > b"),
+        ("", "cp -al sub d; echo new > d/b.bin"),
+        ("", "cp -s $PWD/a.txt b; echo new > b"),
+        ("", "ln -sf run.sh a.txt; echo new > a.txt"),
+        ("", "ln -s nowhere sub; echo new > sub/b.bin"),
+        ("", "ln a.txt b; chmod 600 b"),
+        # another file in the place
+        ("", "ln -f run.sh a.txt"),
+        ("", "cp -lf run.sh a.txt"),
+        ("ln run.sh c", "mv -f run.sh a.txt"),
+        ("ln run.sh c", "rm a.txt; ln run.sh a.txt"),
+        # the same file, which has other names
+        ("ln a.txt b", "echo X > a.txt"),
+        ("ln a.txt b", "echo X > a.txt; chmod 600 b"),
+        ("ln a.txt b", "sed -i s/one/two/ a.txt"),
+    ],
+)
+def test_what_links_lead_to_comes_back(
+    work: Path, store: PreimageStore, setup: str, command: str
+) -> None:
+    subprocess.run(["bash", "-c", setup], cwd=work, check=True)
+    undo_service, before = UndoService(store, work), snapshot(work)
+    acted(undo_service, command)
+    changed = snapshot(work)
+    assert changed != before
+    store.restore(undo_service.latest())
+    assert snapshot(work) == before
+    store.restore(undo_service.latest())
+    assert snapshot(work) == changed
+
+
+def test_undo_leaves_a_file_outside_that_took_the_place(
+    work: Path, store: PreimageStore, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").write_text("theirs")
+    os.link(tmp_path / "outside", work / "b")
+    undo_service = UndoService(store, work)
+    acted(undo_service, "mv -f b a.txt")
+    store.restore(undo_service.latest())
+    assert (work / "a.txt").read_text() == "one\n"
+    assert (work / "b").read_text() == (tmp_path / "outside").read_text() == "theirs"
 
 
 def test_where_a_wider_tree_is_too_large_the_named_paths_are_kept(

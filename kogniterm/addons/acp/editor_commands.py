@@ -108,6 +108,9 @@ async def _undo(ports: CommandPorts, argument: str) -> None:
         ports.updates.tell(ports.say(_UNCHANGED))
         return
     restored = session.undo.store.restore(way)
+    if not restored:
+        ports.updates.tell(ports.say(_UNCHANGED))
+        return
     tell_restored(session, restored)
     paths = ", ".join(seen_from(session.folder, path) for path in restored)
     ports.updates.tell(ports.say(Phrase("Restored: {paths}", {"paths": paths})))

@@ -37,6 +37,7 @@ from kogniterm.approval.parser.tree import (
 )
 
 MAX_BRACES = 64
+_MAX_MEANINGS = 16
 _LONGEST = 500
 _CUT = "\x02"
 _BLANKS = re.compile(r"[ \t\n]+")
@@ -58,19 +59,18 @@ class Scope:
     """True if the input may be the output of another program or text of the command."""
     start: str | None = None
     links: dict[str, str] = field(default_factory=dict)
-    """Links this command makes: a path below one leads elsewhere."""
+    """Links this command makes, in whatever shell: a path below one leads elsewhere."""
     evaluating: set[str] = field(default_factory=set)
     """Variables whose attributes do something with what they get, and redefined programs."""
     arrays: set[str] = field(default_factory=set)
     """Variables that this command makes arrays."""
 
     def branch(self) -> Scope:
-        """Return an independent copy, for commands that may not run."""
+        """Return an independent copy, but for links, for commands that may not run."""
         return replace(
             self,
             variables=dict(self.variables),
             functions=dict(self.functions),
-            links=dict(self.links),
             evaluating=set(self.evaluating),
             arrays=set(self.arrays),
         )
@@ -101,6 +101,24 @@ class Scope:
                 return self.roots.resolve(beyond, self.cwd, glob=glob)
         return resolved
 
+    def meanings(self, value: str, *, glob: bool = False) -> list[ResolvedPath]:
+        """Return all that a write to the path `value` may change with the links made so far.
+
+        The path itself is the first, as a link may lie in a folder of the name it was given. What
+        too many links lead to is known only at run time.
+        """
+        found = [self.roots.resolve(value, self.cwd, glob=glob)]
+        for one in found:
+            for link, leads in self.links.items():
+                if within(one.path, link):
+                    beyond = leads.rstrip("/") + one.path[len(link) :]
+                    led = self.roots.resolve(beyond, self.cwd, glob=glob)
+                    if len(found) == _MAX_MEANINGS:
+                        return [*found, self.roots.resolve(HOLE, None)]
+                    if led not in found:
+                        found.append(led)
+        return found
+
     def merge(self, others: Iterable[Scope], *, folders: bool = True) -> None:
         """Forget what differs between this scope and `others`; `folders`: the folder, too."""
         for other in others:
@@ -114,7 +132,6 @@ class Scope:
                 if self.functions.get(name) is not other.functions.get(name):
                     self.functions.pop(name, None)
                     self.evaluating.add(name)
-            self.links.update(other.links)
             self.evaluating |= other.evaluating
             self.arrays |= other.arrays
 

@@ -413,12 +413,11 @@ class Call:
         self, argument: CallWord, kind: EffectKind = "overwrite", *, source: CallWord | None = None
     ) -> None:
         """Judge that it writes `argument`; `source` is copied there."""
-        resolved = self.resolve(argument)
-        if kind != "create" and (is_harmless_device(resolved.path) or argument.value == "-"):
-            return
         copied = self.show_path(self.resolve(source)) if source is not None else ""
-        self.effect(kind, resolved, copied)
-        self.changes("write", resolved)
+        for resolved in self.scope.meanings(argument.value, glob=argument.glob):
+            if kind == "create" or not (is_harmless_device(resolved.path) or argument.value == "-"):
+                self.effect(kind, resolved, copied)
+                self.changes("write", resolved)
 
     def changes(self, how: str, resolved: ResolvedPath) -> None:
         """Judge a change of the file at `resolved`; `how` is write, delete, move or rights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kogniterm.approval.analysis.arguments import CallWord, Parsed
@@ -13,6 +13,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_harmless_device,
     is_secret,
     is_steering,
+    within,
 )
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.analysis.shared_findings import (
@@ -99,6 +100,9 @@ def copy(call: Call) -> None:
             call.writes(operand, "create")
     elif target is not None:
         _into(call, parsed, sources, target)
+        symbolic = not installs and parsed.has("s", "symbolic-link")
+        for source in sources if symbolic or parsed.has("l", "link") else ():
+            list(_links(call, source, target, beside=symbolic))
     _ask_disguised(call, parsed)
 
 
@@ -145,6 +149,27 @@ def move(call: Call) -> None:
     _ask_disguised(call, parsed)
 
 
+def _links(
+    call: Call, source: CallWord, target: CallWord, *, beside: bool = False
+) -> Iterator[ResolvedPath]:
+    """Record links to `source` at `target`, and in it as it may be a folder; yield their ends.
+
+    An end that does not begin at the root is seen from the shell's folder, or from `beside` the
+    link, as a symbolic link has it.
+    """
+    folder, _, name = source.value.rstrip("/").rpartition("/")
+    matches = source.glob  # each in the folder, under its own name
+    for place in (target.value, f"{target.value.rstrip('/')}/{name}")[: 1 if matches else 2]:
+        link = call.scope.resolve(place).path
+        end = (folder or ".") if matches else source.value
+        if beside and not end.startswith(("/", "~")):
+            end = f"{link if matches else link.rpartition('/')[0]}/{end}"
+        leads = call.scope.resolve(end)
+        yield leads
+        if not within(leads.path, link):
+            call.scope.links[link] = leads.path
+
+
 def link(call: Call) -> None:
     """Judge ln: later reads and writes follow the link."""
     parsed = call.parse()
@@ -154,17 +179,19 @@ def link(call: Call) -> None:
             call.writes(target, source=one)
     elif len(parsed.operands) == 1:
         name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
-        call.writes(CallWord(name or HOLE))
-    for source in sources or parsed.operands:
-        resolved = call.resolve(source)
-        if is_secret(resolved.path, glob=resolved.glob):
-            call.secret(resolved)
-        elif not resolved.inside:
-            call.ask(
-                "Creates a link to {path}, outside the workspace.", path=call.show_path(resolved)
-            )
-    if target is not None and len(sources) == 1:
-        call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
+        sources, target = parsed.operands, CallWord(name or HOLE)
+        call.writes(target)
+    beside = parsed.has("s", "symbolic") and not parsed.has("r", "relative")
+    for source in sources:
+        ends = _links(call, source, target or source, beside=beside)
+        for resolved in dict.fromkeys((call.resolve(source), *ends)):
+            if is_secret(resolved.path, glob=resolved.glob):
+                call.secret(resolved)
+            elif not resolved.inside:
+                call.ask(
+                    "Creates a link to {path}, outside the workspace.",
+                    path=call.show_path(resolved),
+                )
 
 
 # --- making and changing ------------------------------------------------------------------------
@@ -203,8 +230,9 @@ def split(call: Call) -> None:
 
 
 def _changes_rights(call: Call, operands: tuple[CallWord, ...], *, recursive: bool) -> None:
-    for operand in operands:
-        resolved = call.resolve(operand)
+    for resolved in (
+        one for operand in operands for one in call.scope.meanings(operand.value, glob=operand.glob)
+    ):
         call.effect("write", resolved)
         if recursive and is_broad(resolved, call.scope.roots):
             shown = call.show_path(resolved)
