@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import select
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
@@ -501,7 +503,7 @@ def read_task(
     """Return the task in `words`, with standard input as its data.
 
     Without words, or with a lone "-", standard input is the task. `stdin` is None when it is a
-    terminal; `seconds` is how long it may stay silent. Files that the words name with @ are
+    terminal; `seconds` is how long it may take. Files that the words name with @ are
     attached, seen from `folder`; None attaches none. A task that is not `needed` and not there is
     None: a resumed session may have one. Raises `UsageError` for a task that is missing, empty, too
     long or not text, and for data that is too long, not text or does not come.
@@ -577,14 +579,20 @@ def _is_pipe(stdin: BinaryIO) -> bool:
 def _read_pipe(descriptor: int, tell_waiting: Callable[[], None], seconds: float | None) -> bytes:
     """Return what a pipe or socket gives up to its end, or a little more than may be read.
 
-    It may be silent at any moment, not only at first, so each wait has the same limit.
+    All of it must come within `seconds`, however slowly it is written.
     """
-    patience = PATIENCE if seconds is None else min(seconds, PATIENCE)
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    if not _comes(descriptor, min(PATIENCE, end - time.monotonic())):
+        tell_waiting()
     data = b""
     while len(data) <= MAX_DATA:
-        if not data and not select.select([descriptor], [], [], patience)[0]:
-            tell_waiting()
-        if not select.select([descriptor], [], [], seconds)[0]:
+        if not _comes(descriptor, end - time.monotonic()):
+            if data:
+                raise UsageError(
+                    "Standard input did not end within {seconds:g} s; allow more with --timeout, "
+                    "or save it to a file and name the file in the task.",
+                    seconds=seconds,
+                )
             raise UsageError(
                 "Nothing came on standard input in {seconds:g} s; use </dev/null if there is none.",
                 seconds=seconds,
@@ -593,6 +601,12 @@ def _read_pipe(descriptor: int, tell_waiting: Callable[[], None], seconds: float
             break
         data += more
     return data
+
+
+def _comes(descriptor: int, seconds: float) -> bool:
+    """Return whether a descriptor has data, or its end, before so many seconds have passed."""
+    wait = None if seconds == math.inf else seconds
+    return seconds > 0 and bool(select.select([descriptor], [], [], wait)[0])
 
 
 def _decode(data: bytes) -> str:

@@ -8,10 +8,9 @@ still found, and what cannot be reached from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 from kogniterm.errors import UsageError
@@ -45,8 +44,9 @@ OWN = (BESIDE_FACTS, Phrase("memory"))
 """The places in a receipt that are memory's own."""
 
 ROWS_AT_ONCE = 64
-"""Rows that the proof searches as one text; in a longer one, the plain search for the words of a
-term, which comes before the slow one, would find each of them somewhere."""
+BYTES_AT_ONCE = 1 << 18
+"""Where a text ends that the proof searches as one: in a longer one, the plain search for the words
+of a term, which comes before the slow one, would find each of them somewhere."""
 
 BYTES = {False: "BLOB", True: "bytea"}
 """The type of bytes, by whether the database is PostgreSQL."""
@@ -481,10 +481,23 @@ def _any_holds(sql: MemoryDatabase, table: str, wanted: str, matcher: Matcher) -
     """Return whether one of the terms stands in the SQL expression `wanted`, in any row."""
     held = False
     rows = sql.each(f"SELECT CAST({wanted} AS {BYTES[sql.is_postgres]}) FROM {table}")
-    while some := list(islice(rows, ROWS_AT_ONCE)):
-        values = BORDER.encode().join(value for (value,) in some if value)
-        held = held or matcher.holds(decode_bytes(values))
+    for text in _joined(value for (value,) in rows if value):
+        held = held or matcher.holds(text)
     return held
+
+
+def _joined(values: Iterator[bytes]) -> Iterator[str]:
+    """Yield the values in texts of not many rows, and of not many bytes besides the last one's."""
+    some: list[bytes] = []
+    size = 0
+    for value in values:
+        some.append(value)
+        size += len(value)
+        if len(some) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield decode_bytes(BORDER.encode().join(some))
+            some, size = [], 0
+    if some:
+        yield decode_bytes(BORDER.encode().join(some))
 
 
 def _columns_as_bytes(sql: MemoryDatabase) -> Mapping[str, Mapping[str, str]]:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from kogniterm.errors import StorageError
 from kogniterm.storage.database import Database, Row, database_file
-from kogniterm.storage.drivers import Migration, Schema, own_rows, scheme_of
+from kogniterm.storage.drivers import Migration, Schema, own_rows
 from kogniterm.storage.head_file import HeadNote, Heads, steady
+from kogniterm.storage.stores import scheme_of
 from kogniterm.types import Phrase
 
 ROOM = "memory"

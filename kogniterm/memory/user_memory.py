@@ -42,7 +42,7 @@ from kogniterm.memory.short_term import SessionRepository
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
 from kogniterm.storage.database import database_file
-from kogniterm.storage.drivers import scheme_of
+from kogniterm.storage.stores import scheme_of
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import redact
 

@@ -29,11 +29,11 @@ from kogniterm.storage.drivers import (
     SqliteConnection,
     may_write,
     own_rows,
-    scheme_of,
     storage_errors,
     transaction,
 )
 from kogniterm.storage.head_file import HeadFile, beside
+from kogniterm.storage.stores import scheme_of
 from kogniterm.types import Phrase
 
 _SESSION_COLUMNS = """id TEXT NOT NULL,

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
-from kogniterm.storage.stores import is_served, known_schemes
+from kogniterm.storage.stores import is_served, known_schemes, lower_scheme, scheme_of
 from kogniterm.types import MODE_NAMES, ApprovalMode, Phrase
 
 OLLAMA_PORT = 11434
@@ -47,11 +47,12 @@ def _ollama_url(value: str) -> str:
 
 def _store_address(value: SecretStr) -> SecretStr:
     """Return the address; anything else would silently be taken as the name of a file."""
-    if not is_served(urlsplit(value.get_secret_value()).scheme):
+    address = value.get_secret_value()
+    if not is_served(scheme_of(address)):
         raise UnusableValueError(
             "an address with one of these schemes: {known}", known=", ".join(known_schemes())
         )
-    return value
+    return SecretStr(lower_scheme(address))
 
 
 def _scripted_file(value: str) -> str:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kogniterm.errors import StorageCorruptError
 from kogniterm.storage import drivers
 from kogniterm.storage.damaged_file import FileInUse
-from kogniterm.storage.drivers import Schema, scheme_of, storage_errors
+from kogniterm.storage.drivers import Schema, storage_errors
 from kogniterm.storage.folders import expand_path
 from kogniterm.storage.head_file import HeadFile, beside, of_server
+from kogniterm.storage.stores import scheme_of, without_password
 from kogniterm.text.visible import whole
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ class Database:
     """A connection to the tables of one room, bound to one user; threads take turns.
 
     `location` is a file, or the address of a server: there several users and machines write, and
-    each user sees only their own rows. `place` is the location as it may be shown. Where a file
-    cannot be written it can be read, and nothing is made. `heads` is the head file: beside a
+    each user sees only their own rows. `is_postgres` is true of every address, because all stores
+    there speak PostgreSQL. `place` is the location as it may be shown. Where a file cannot be
+    written it can be read, and nothing is made. `heads` is the head file: beside a
     database file, or this machine's own in the folder `heads` for a server.
 
     Methods raise `StorageError` kinds only: `DuplicateError` for a row whose key is taken.
@@ -48,7 +50,7 @@ class Database:
         self, location: Path | str, schema: Schema, *, user: str = "", heads: Path | None = None
     ) -> None:
         self.is_postgres = bool(scheme_of(location))
-        self.place = drivers.without_password(str(location))
+        self.place = without_password(str(location))
         self.user = user
         self.read_only = not self.is_postgres and not drivers.may_write(Path(location))
         self.heads = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import select
 import shutil
 import sqlite3
@@ -31,7 +30,15 @@ from kogniterm.errors import (
     why,
 )
 from kogniterm.storage.folders import private_folder
-from kogniterm.storage.stores import POSTGRES, connect_store
+from kogniterm.storage.stores import (
+    POSTGRES,
+    connect_store,
+    lower_scheme,
+    scheme_of,
+    without_password,
+    without_passwords_of,
+)
+from kogniterm.types import Phrase
 
 SqliteConnection = sqlite3.Connection
 
@@ -132,17 +139,27 @@ def storage_errors(place: Path | str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _from_sqlite(error, place) from error
+        raise _shown(_from_sqlite(error), place, error) from error
     except UnicodeDecodeError as error:  # SQLite quotes a damaged name in its message
-        raise StorageCorruptError(_CORRUPT_TEXT, place=str(place), detail=str(error)) from error
+        raise _shown((StorageCorruptError, _CORRUPT_TEXT), place, error) from error
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
-        kind = StorageFullError if full else StorageError
-        refused = isinstance(error, PermissionError)
-        template = _DISK_FULL if full else _NOT_YOURS if refused else _FAILED
-        raise kind(template, place=str(error.filename or place), detail=why(error)) from error
+        raise _shown(_from_system(error), place, error) from error
     except _postgres_errors() as error:
-        raise _from_postgres(error, place) from error
+        raise _shown(_from_postgres(error), place, error) from error
+
+
+Kind = tuple[type[StorageError], str]
+"""An error, and its message with the place and the detail left open."""
+
+
+def _shown(kind: Kind, place: Path | str, error: Exception) -> StorageError:
+    """Return an error without the passwords of an address; every message is made here."""
+    if isinstance(error, OSError):
+        named, said = error.filename or place, why(error).template
+    else:
+        named, said = place, str(error).strip().partition("\n")[0] or type(error).__name__
+    detail = Phrase(without_passwords_of(str(place), said))
+    return kind[0](kind[1], place=without_password(str(named)), detail=detail)
 
 
 def _postgres_errors() -> tuple[type[Exception], ...]:
@@ -151,40 +168,45 @@ def _postgres_errors() -> tuple[type[Exception], ...]:
     return (module.Error,) if module is not None else ()
 
 
-def _from_sqlite(error: sqlite3.Error, place: Path | str) -> StorageError:
+def _from_system(error: OSError) -> Kind:
+    if error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT):
+        return StorageFullError, _DISK_FULL
+    if isinstance(error, ConnectionError):
+        return StorageLostError, _LOST_TEXT
+    return StorageError, _NOT_YOURS if isinstance(error, PermissionError) else _FAILED
+
+
+def _from_sqlite(error: sqlite3.Error) -> Kind:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    values = {"place": str(place), "detail": str(error)}
     if isinstance(error, sqlite3.IntegrityError):
-        return DuplicateError(_DUPLICATE, **values)
+        return DuplicateError, _DUPLICATE
     if code in _FULL:
-        return StorageFullError(_DISK_FULL, **values)
+        return StorageFullError, _DISK_FULL
     if code == sqlite3.SQLITE_READONLY:
-        return StorageFullError(_READ_ONLY, **values)
+        return StorageFullError, _READ_ONLY
     if code in _LOCKED:
-        return StorageLockedError(_LOCKED_TEXT, **values)
+        return StorageLockedError, _LOCKED_TEXT
     if code in _CORRUPT:
-        return StorageCorruptError(_CORRUPT_TEXT, **values)
-    return StorageError(_FAILED, **values)
+        return StorageCorruptError, _CORRUPT_TEXT
+    return StorageError, _FAILED
 
 
-def _from_postgres(error: Exception, place: Path | str) -> StorageError:
+def _from_postgres(error: Exception) -> Kind:
     state = getattr(error, "sqlstate", None) or ""
     lost = isinstance(error, sys.modules["psycopg"].OperationalError) and not state
-    detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    values = {"place": without_password(str(place)), "detail": detail}
     if state == _UNIQUE_VIOLATION:
-        return DuplicateError(_DUPLICATE, **values)
+        return DuplicateError, _DUPLICATE
     if state in _SERVER_LIMITS:
-        return StorageError(_SERVER_LIMITS[state], **values)
+        return StorageError, _SERVER_LIMITS[state]
     if state in ("53100", "25006"):
-        return StorageFullError(_DISK_FULL, **values)
+        return StorageFullError, _DISK_FULL
     if state in ("55P03", "40P01", "57014"):
-        return StorageLockedError(_LOCKED_TEXT, **values)
+        return StorageLockedError, _LOCKED_TEXT
     if lost or state.startswith("08") or state in _SERVER_LEFT:
-        return StorageLostError(_LOST_TEXT, **values)
+        return StorageLostError, _LOST_TEXT
     if state in ("XX001", "XX002"):
-        return StorageCorruptError(_CORRUPT_TEXT, **values)
-    return StorageError(_FAILED, **values)
+        return StorageCorruptError, _CORRUPT_TEXT
+    return StorageError, _FAILED
 
 
 # --- SQLite ----------------------------------------------------------------------------------
@@ -352,17 +374,6 @@ def scrub(connection: sqlite3.Connection, indexes: Sequence[str] = ()) -> None:
 # --- PostgreSQL ------------------------------------------------------------------------------
 
 
-def scheme_of(location: Path | str) -> str:
-    """Return the scheme of an address, or "" for a file."""
-    found = re.match(r"([a-zA-Z][\w+.-]*)://", str(location))
-    return found[1].lower() if found else ""
-
-
-def without_password(url: str) -> str:
-    """Return `url` as it may be shown and logged."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)
-
-
 _BIND = (
     "SELECT rolsuper OR rolbypassrls, set_config('lock_timeout', %s, false), "
     "set_config('client_min_messages', 'warning', false), "
@@ -393,8 +404,9 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
 
 
 def _connect(url: str) -> PostgresConnection:
+    url = lower_scheme(url)
     if (scheme := scheme_of(url)) not in POSTGRES:
-        server: PostgresConnection = connect_store(scheme, url)
+        server: PostgresConnection = connect_store(scheme, url, _postgres_errors)
         return server
     try:
         import psycopg

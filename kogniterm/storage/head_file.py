@@ -26,8 +26,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from kogniterm.storage.drivers import storage_errors, without_password
+from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder, sync_folder, write_all
+from kogniterm.storage.stores import without_password
 
 FOLD_AT = 64 * 1024
 """Bytes by which the file may grow before lines that newer ones replace are folded away."""

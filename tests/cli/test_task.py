@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from typing import BinaryIO
 
 import pytest
@@ -96,15 +97,41 @@ def test_a_pipe_with_data_is_not_mentioned() -> None:
         assert read_task(["sum"], stdin, lambda: pytest.fail("told to wait")).data == "data"
 
 
-@pytest.mark.parametrize("sent", [b"", b"data"])
-def test_an_open_pipe_is_waited_for_no_longer_than_the_task_may_take(sent: bytes) -> None:
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"", r"Nothing came on standard input in 0\.01 s"),
+        (b"data", r"Standard input did not end within 0\.01 s"),
+    ],
+)
+def test_an_open_pipe_is_waited_for_no_longer_than_the_task_may_take(
+    sent: bytes, said: str
+) -> None:
     told: list[int] = []
     stdin, writing = pipe()
     os.write(writing, sent)
     with (
         stdin,
         os.fdopen(writing, "wb"),
-        pytest.raises(UsageError, match=r"Nothing came on standard input in 0\.01 s"),
+        pytest.raises(UsageError, match=said),
     ):
         read_task(["go"], stdin, lambda: told.append(1), seconds=0.01)
     assert told == ([] if sent else [1])
+
+
+def test_a_slow_writer_has_no_longer_than_the_task_may_take() -> None:
+    stdin, writing = pipe()
+    done = threading.Event()
+
+    def write_on() -> None:
+        with os.fdopen(writing, "wb", buffering=0) as writer:
+            while not done.wait(0.005):
+                writer.write(b"line\n")
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    with stdin:
+        with pytest.raises(UsageError, match=r"did not end within 0\.1 s"):
+            read_task(["go"], stdin, lambda: None, seconds=0.1)
+        done.set()
+        writer.join()

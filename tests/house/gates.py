@@ -256,10 +256,11 @@ BROAD_EXCEPT = (
     "kogniterm.ui.repl",
     "kogniterm.agent.tool_dispatch",
     "kogniterm.tools.plugins",
+    "kogniterm.storage.stores",
     "kogniterm.runtime.extensions.extension_port",
     "kogniterm.addons.telemetry.telemetry_session",
 )
-"""Entry points, the borders to tools and extensions, and the thread of telemetry."""
+"""Entry points, the borders to tools, stores and extensions, and the thread of telemetry."""
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

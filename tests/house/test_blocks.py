@@ -1,4 +1,7 @@
-"""Each code block of a page is read by the parser that it is written for, and its names exist."""
+"""Each code block of a page is read by the parser that it is written for, and its names exist.
+
+Of SQL, only the functions of KogniTerm are checked.
+"""
 
 from __future__ import annotations
 
@@ -161,8 +164,21 @@ def read_hook_of_git(text: str, _folder: Path) -> None:
     assert all(f"`{hook['entry']}`" in page for hook in repo["hooks"])
 
 
+UNIT_KEYS = {
+    "Unit": {"Description"},
+    "Service": {"Type", "ExecStart", "SuccessExitStatus", "TimeoutStartSec"},
+    "Timer": {"OnCalendar", "Persistent"},
+    "Install": {"WantedBy"},
+}
+"""Keys of systemd.unit(5), systemd.service(5) and systemd.timer(5) that the pages use."""
+
+
 def read_unit(text: str, _folder: Path) -> None:
-    configparser.ConfigParser(interpolation=None).read_string(text)
+    unit = configparser.RawConfigParser()
+    unit.optionxform = str  # type: ignore[assignment, method-assign]  # keys keep their capitals
+    unit.read_string(text)
+    for name in unit.sections():
+        assert set(unit[name]) - UNIT_KEYS[name] == set()
 
 
 def read_sql(text: str, _folder: Path) -> None:
@@ -285,6 +301,9 @@ def test_a_block_is_read_by_what_it_is_written_for(block: Block, tmp_path: Path)
         ("docs/recipes.md", "yaml", "name: check\nnodes:\n  - {id: a, comand: make}\n"),
         ("docs/scripted.md", "yaml", "replies:\n  - txet: One\n"),
         ("docs/scripted.md", "", "demo.yaml, line 4: no such key\n"),
+        ("docs/recipes/cron.md", "ini", "[Service]\nExecStrat=/bin/true\n"),
+        ("docs/recipes/cron.md", "ini", "[Service]\nexecstart=/bin/true\n"),
+        ("docs/recipes/cron.md", "ini", "[Timmer]\nPersistent=true\n"),
         ("docs/storage.md", "sql", "SELECT queue_grant('operator');\n"),
         ("docs/executor.md", "python", "from kogniterm.execution import open_shell\n"),
         ("docs/packages.md", "sh", "docker build -f packaging/docker/Containerfile .\n"),

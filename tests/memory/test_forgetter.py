@@ -489,6 +489,18 @@ def test_the_proof_names_each_column_among_many_rows(memory: Memory) -> None:
     assert receipt.found_columns == ("facts.keywords",)
 
 
+def test_the_proof_holds_few_long_rows_at_once(memory: Memory) -> None:
+    for number in range(64):
+        fact = memory.add(f"Fact {number} is of no interest")
+        memory.sql.run("UPDATE facts SET keywords = ? WHERE id = ?", ("dull " * 20_000, fact))
+    tracemalloc.start()
+    try:
+        assert memory.forgetter.forget([], phrases=[SECRETIVE]).proved
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000  # 109 million with all as one text
+    finally:
+        tracemalloc.stop()
+
+
 def test_the_proof_reads_damaged_values(tmp_path: Path) -> None:
     with open_memory(tmp_path, user="ana") as memory:
         memory.add("Ana likes tea")

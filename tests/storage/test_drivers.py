@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 import subprocess
@@ -28,8 +29,8 @@ from kogniterm.storage.drivers import (
     scrub,
     storage_errors,
     transaction,
-    without_password,
 )
+from kogniterm.storage.stores import without_password
 
 NOTES = Migration(1, "notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",))
 
@@ -210,10 +211,53 @@ def test_deleted_text_is_gone_from_every_file(tmp_path: Path) -> None:
         assert not any(b"xylophon" in file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_an_address_is_shown_without_its_password() -> None:
-    assert without_password("postgresql://me:secret@host:5432/db") == (
-        "postgresql://me:…@host:5432/db"
-    )
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:secret@host:5432/db", "postgresql://me:…@host:5432/db"),
+        ("postgresql://me:se@cret@host/db?user=a@b", "postgresql://me:…@host/db?user=a@b"),
+        ("postgresql://me:se?c=ret@host/db", "postgresql://me:…@host/db"),
+        ("postgresql://me:se/cret@host/db", "postgresql://me:…@host/db"),
+        ("postgresql://host/db?password=secret&sslmode=require#a", "postgresql://host/db?password=…&sslmode=require#a"),
+        ("postgresql://me:secret@host/db?sslmode=require&sslp%61ssword=secret", "postgresql://me:…@host/db?sslmode=require&sslp%61ssword=…"),
+        ("carrots://host/db?auth_token=secret", "carrots://host/db?auth_token=…"),
+        ("postgresql://me@host:5432/db?passfile=/a", "postgresql://me@host:5432/db?passfile=/a"),
+        ("/home/me/a:b@c.db", "/home/me/a:b@c.db"),
+    ],
+)  # fmt: skip
+def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
+    assert without_password(address) == shown
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        TimeoutError("carrots://me:tor/tuga@host did not answer"),
+        OSError(2, "No such file", "carrots://me:tor/tuga@host"),
+        sqlite3.OperationalError('port "tor" is not a number'),
+    ],
+    ids=lambda raised: type(raised).__name__,
+)
+def test_no_error_shows_the_password_of_an_address(raised: Exception) -> None:
+    with pytest.raises(StorageError) as shown, storage_errors("carrots://me:tor/tuga@host"):
+        raise raised
+    assert "carrots://me:…@host" in str(shown.value)
+    assert not {"tor", "tuga"} & set(re.findall(r"\w+", str(shown.value)))
+
+
+def test_libpq_shows_no_password() -> None:
+    pytest.importorskip("psycopg")
+    for address in (
+        "POSTGRESQL://me:tortuga@127.0.0.1:1/db",
+        "postgresql://me:tor/tuga@127.0.0.1:1/db",
+        "postgresql://me@127.0.0.1:1/db?password=tortuga&nothing=1",
+    ):
+        with pytest.raises(StorageError) as shown:
+            open_postgres(address, user="ana")
+        assert "tor" not in str(shown.value)
+    with pytest.raises(StorageError, match=r"port 1 failed"):
+        open_postgres("PostgreSQL://me:tortuga@127.0.0.1:1/db", user="ana")
 
 
 def test_sqlite_users_do_not_pay_for_psycopg() -> None:

@@ -14,8 +14,7 @@ from kogniterm.addons.fleet.task_database import LOST, QUEUE, TaskDatabase
 from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.host.installation import install_command
 from kogniterm.storage.database import Database
-from kogniterm.storage.drivers import scheme_of
-from kogniterm.storage.stores import POSTGRES
+from kogniterm.storage.stores import POSTGRES, scheme_of
 
 _POLL = 0.5
 """Seconds between two looks at a file: short beside a task, and cheap for a database."""

@@ -10,9 +10,9 @@ from kogniterm.cli.verb_helpers import location_of, open_sessions_at, paths_in_u
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report
-from kogniterm.storage.drivers import SQLITE_MAGIC, scheme_of, without_password
+from kogniterm.storage.drivers import SQLITE_MAGIC
 from kogniterm.storage.folders import expand_path
-from kogniterm.storage.stores import require_store
+from kogniterm.storage.stores import lower_scheme, require_store, scheme_of, without_password
 from kogniterm.ui.locale import _, mark, translate
 
 
@@ -32,7 +32,7 @@ def _location(call: CallOptions, name: str) -> Path | str:
         return location
     if scheme := scheme_of(name):
         require_store(scheme)
-        return name
+        return lower_scheme(name)
     return expand_path("", name)
 
 

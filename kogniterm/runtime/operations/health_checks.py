@@ -23,8 +23,7 @@ from kogniterm.installed import rows
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
-from kogniterm.storage.drivers import scheme_of
-from kogniterm.storage.stores import POSTGRES
+from kogniterm.storage.stores import POSTGRES, load_store, scheme_of
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -220,7 +219,13 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
         return
     scheme = scheme_of(settings.database_url.get_secret_value())
     if scheme not in POSTGRES:
-        yield Finding("ok", Phrase("database: {scheme} (database_url)", {"scheme": scheme}))
+        what = Phrase("database: {scheme} (database_url)", {"scheme": scheme})
+        try:
+            load_store(scheme)
+        except KognitermError as error:
+            yield Finding("bad", what, error.text)
+        else:
+            yield Finding("ok", what)
         return
     yield Finding("ok", Phrase("database: PostgreSQL (database_url)"))
     if not _installed("psycopg"):
