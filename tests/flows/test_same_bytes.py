@@ -433,7 +433,7 @@ async def test_calls_of_an_mcp_server(make_flow: MakeFlow, tmp_path: Path) -> No
 
 async def test_hosts(heard: Heard, tmp_path: Path) -> None:
     pytest.importorskip("ansible_runner", reason="the tool is offered where Ansible is installed")
-    hosts = heard.session.extensions.port.acting_for("hosts")
+    hosts = heard.session.extensions.port.extensions[-1]
     hosts.open_runner = lambda _secrets: Hosts(heard)
     made, free = commands(heard, 18, 40)
     calls = [{"command": one, "hosts": ["all"], "purpose": "Look."} for one in made]
