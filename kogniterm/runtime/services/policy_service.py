@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm import approval
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
@@ -71,13 +71,18 @@ from kogniterm.types import (
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.runtime.extensions.extension_port import ActingExtension
     from kogniterm.settings import Settings
 
 GRANTED = "--allow-secret"
 """The origin of the rule for a program that a secret was granted to."""
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
+
+
+class Assessor(Protocol):
+    """An extension that judges requests of its own."""
+
+    def assess(self, request: ActionRequest) -> RiskReport: ...
 
 
 @dataclass(slots=True)
@@ -110,7 +115,7 @@ class PolicyService:
     """Finds a tool of another package or of an MCP server by its name."""
     tool_of: Callable[[str], Tool | None] = lambda name: None
     """Finds a tool of the session by its name."""
-    acting_for: Callable[[ActionRequest], ActingExtension | None] = lambda request: None
+    acting_for: Callable[[ActionRequest], Assessor | None] = lambda request: None
     """Finds the extension that judges and runs a request itself."""
     secrets: UserSecrets = field(default_factory=UserSecrets)
     """The secrets that the user gave."""
