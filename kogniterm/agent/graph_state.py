@@ -144,8 +144,8 @@ class ThinkContext:
     """The sub-agent's task, short."""
     agent_name: str = ""
     """The sub-agent's name, where it has one."""
-    catalogue: Callable[[str], str] = lambda kind: ""
-    """Gives the catalogue of skills or servers to sub-agents; the main agent has both."""
+    catalogues: Callable[[Collection[str]], Sequence[str]] = lambda tools: ()
+    """Gives a sub-agent with these tools the catalogues of use to it; the main agent has all."""
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()

@@ -324,9 +324,7 @@ class SubAgent:
         system = prompts.text(f"subagent.{'acting' if acting else 'reading'}")
         if self.task.agent is not None:
             system = f"{system}\n\n{self.task.agent.instructions}"
-        for tool, kind in ((USE_SKILL, "skills"), (CALL_TOOL, "servers")):
-            if tool in tools and (catalogue := self.context.catalogue(kind)):
-                system = f"{system}\n\n{catalogue}"
+        system = "\n\n".join((system, *self.context.catalogues(tools)))
         other = self.model is not None and self.model is not self.context.model
         return replace(
             self.context,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -93,6 +93,9 @@ MOST_NAMES = 200
 """Names listed of an attached folder."""
 READ_FACTOR = 4
 """Bytes read for each character that may be kept: the longest of UTF-8."""
+_FIRST = (Note.INSTRUCTIONS, "skills", "servers")
+"""The texts that sessions have had from the first: another order than theirs would make a resumed
+session's system message a new one, which no provider and no kept reply knows."""
 
 
 @dataclass(slots=True)
@@ -279,11 +282,12 @@ class ContextService:
             named=self.extensions.agents(),
             lookup=self.journal.value_of,
             check_problem=check_problem,
-            catalogue=self._catalogue,
+            catalogues=self._catalogues,
         )
 
-    def _catalogue(self, extension: str) -> str:
-        return _texts_at(self.journal, self.journal.state.instructions).get(extension, "")
+    def _catalogues(self, tools: Collection[str]) -> list[str]:
+        told = _texts_at(self.journal, self.journal.state.instructions)
+        return [told[one] for one in self.extensions.catalogued(tools) if told.get(one)]
 
     def _said(self, agent: str) -> Sequence[str]:
         """Return what the user said to an agent meanwhile, a change to or from plan mode included.
@@ -606,8 +610,8 @@ def system_message(journal: TurnJournal) -> SystemMessage:
     system = f"{platform.system()} {platform.machine()}, bash"
     text = prompts.text("system", system=system, folder=state.folder, date=day)
     fixed = _texts_at(journal, state.fixed_instructions)
-    parts = [text, fixed.pop(Note.INSTRUCTIONS, ""), *(fixed[name] for name in sorted(fixed))]
-    return SystemMessage("\n\n".join(filter(None, parts)))
+    names = (*_FIRST, *sorted(fixed.keys() - {*_FIRST}))
+    return SystemMessage("\n\n".join(filter(None, (text, *(fixed.get(one) for one in names)))))
 
 
 def _texts_at(journal: TurnJournal, seq: int) -> dict[str, str]:

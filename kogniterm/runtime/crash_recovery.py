@@ -68,7 +68,7 @@ async def recover(
             _settle_ended(journal, request, intent, ended[intent.request_id], io)
             continue
         known = ""
-        own = extensions.acting_for(request.effect) if request and extensions else None
+        own = extensions.acting_for(request) if request and extensions else None
         if request is not None and own is not None:
             asked = state.requested.get(request.id)
             end = await own.recover(asked.request if asked is not None else request, io.sink)

@@ -53,8 +53,7 @@ async def connect_user(session: LiveSession, given: UserInput | None, io: TurnIO
 
 
 async def open_extensions(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
-    for one in session.extensions.port.extensions:
-        one.connect(io)
+    session.extensions.port.connect(io)
     await session.extensions.port.opened(io.sink, resumed=bool(session.state.turn))
 
 

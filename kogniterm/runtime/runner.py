@@ -127,15 +127,16 @@ class Runner:
         self.intend(run, self.executor.next_output if shell else None)
         if shell:
             return await self._act_command(run, io, count)
-        own = self.extensions.acting_for(request.effect)
+        own = self.extensions.acting_for(request)
         if own is None:
             await self.end_tool(request, await self.run_tool(request), io, count)
             return None
         end = await own.act(replace(request, command=decision.command), report, io.sink)
-        await self.end_tool(request, end, io, count)
+        heard = await self._record_end(request, end, io, count)
         if end.cancelled:
             raise asyncio.CancelledError
         await own.recorded(request)
+        heard.conclude()
         return None
 
     def intend(self, run: Approved, output: str | None) -> None:
@@ -344,7 +345,13 @@ class Runner:
     async def end_tool(
         self, request: ActionRequest, end: ToolEnd, io: TurnIO, count: TurnCount
     ) -> None:
-        """Arrow 11 for a tool: record its end."""
+        """Arrow 11 for a tool: record its end; end the turn where extensions want it."""
+        (await self._record_end(request, end, io, count)).conclude()
+
+    async def _record_end(
+        self, request: ActionRequest, end: ToolEnd, io: TurnIO, count: TurnCount
+    ) -> ActionNotes:
+        """Record the end of a tool; return the words of the extensions on it."""
         if end.changed is not None:
             refusal = Decision(
                 "reject", request.command, events.START_CHECK, str(end.changed), (end.changed,)
@@ -352,7 +359,7 @@ class Runner:
             count.refused.append((end.changed, events.START_CHECK))
             io.sink(events.ActionDecided(self.journal.show_request(request), refusal))
             self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
-            return
+            return ActionNotes()
         if end.failed and request.effect == "person":
             count.unasked.append(self.journal.show_request(request).command)
         journal, failure, usage = self.journal, end.failed, end.usage
@@ -386,7 +393,7 @@ class Runner:
             count.add_usage(usage)
             io.sink(events.ModelAnswered(request.tool, usage, count.usage))
             io.sink(events.BudgetUsed(count.budget.use_and_limits()))
-        heard.conclude()
+        return heard
 
     async def run_own(
         self, executor: CommandExecutor, command: str, sink: EventSink, terminal: Terminal | None

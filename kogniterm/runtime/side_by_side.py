@@ -107,6 +107,8 @@ class SideBySide:
             return None
         if runs_repeated(gate.journal, request, cwd):
             return None  # the user is asked about it
+        if gate.extensions.acting_for(request) is not None:
+            return None  # what an extension runs itself
         if gate.extensions.follows(request):
             return None  # what an extension does after it is not known
         return self.policy.footprint_alone(

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kogniterm.agent.graph_state import NamedAgent
+from kogniterm.runtime.context import system_message
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.session import LiveSession
+from kogniterm.sessions.fold import Note
+from kogniterm.sessions.records import Noted
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow
 
+READS = """replies:
+  - {when: {sub_agent: true, system_contains: "On the shelf: a map."}, text: There is a map.}
+  - {text: Done., repeat: forever}
+"""
 ANSWER = "replies: [{text: Done., repeat: forever}]"
 
 
@@ -71,11 +78,23 @@ async def test_a_catalogue_ends_where_its_extension_is_not_there_any_more(
         flow.close()
 
 
+async def test_the_texts_of_a_system_message_keep_the_order_of_older_sessions(
+    make_flow: MakeFlow,
+) -> None:
+    """Another order would be another message for providers and kept replies."""
+    session = make_flow(ANSWER).open()
+    names = ("a shelf", "zebras", "servers", Note.INSTRUCTIONS, "skills")
+    session.journal.record(Noted(Note.INSTRUCTIONS, {name: f"text of {name}" for name in names}))
+    texts = system_message(session.journal).text.split("\n\n")
+    told = [one.removeprefix("text of ") for one in texts if one.startswith("text of ")]
+    assert told == ["instructions", "skills", "servers", "a shelf", "zebras"]
+
+
 async def test_a_sub_agent_of_any_extension_can_be_called(make_flow: MakeFlow) -> None:
-    flow = make_flow(ANSWER)
+    flow = make_flow(READS)
     session, _shelf = with_shelf(flow)
     given = address_agent(UserInput("@finder find it"), session.extensions.port.agents())
     answer = await flow.run(given)
-    assert answer.text == "Done."
+    assert answer.text == "There is a map."
     (delegate,) = [one for one in session.context.offered_tools() if one.name == "delegate"]
     assert "Finds things." in delegate.description

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
@@ -32,7 +31,6 @@ from kogniterm.runtime.unattended.signed_answers import store_answer
 from kogniterm.sessions.records import Intent
 from kogniterm.tools.command_tools import job_tool
 from kogniterm.types import (
-    RUN_ON_HOSTS,
     ActionRequest,
     CommandResult,
     Decision,
@@ -42,7 +40,6 @@ from kogniterm.types import (
     Verdict,
     events,
 )
-from kogniterm.types.hosts import HostAnswer
 from tests.addons.acp.conftest import MakeEditor, make_editor
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.test_mcp import trusted
@@ -367,27 +364,6 @@ async def test_stored_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
 
 
 @dataclass
-class Hosts:
-    """Hosts that only note what they are to run. Implements `host_values.HostRunner`."""
-
-    heard: Heard
-
-    async def resolve(self, inventory: Inventory, limit: str = "") -> tuple[str, ...]:
-        return ("h0", "h1")
-
-    async def run(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
-        self.heard.ran.append(request.command)
-        for host in request.hosts:
-            yield HostAnswer(host, "answered", 0, "")
-
-    async def find(self, request: HostRequest, hosts: object = (), *, wait: int = 0) -> tuple[()]:
-        return ()
-
-    async def discard(self, request: HostRequest, hosts: object = ()) -> None:
-        return None
-
-
-@dataclass
 class Jobs:
     """Jobs that only note what is typed into them."""
 
@@ -428,20 +404,6 @@ async def test_calls_of_an_mcp_server(make_flow: MakeFlow, tmp_path: Path) -> No
     got = [json.loads(one) for one in calls.read_text().splitlines()[1:]]
     assert got == free
     judged = {json.loads(text)[2]["text"]: text for text in heard.judged}
-    assert heard.intents() == [heard.session.journal.digest(judged[one]) for one in free]
-
-
-async def test_hosts(heard: Heard, tmp_path: Path) -> None:
-    pytest.importorskip("ansible_runner", reason="the tool is offered where Ansible is installed")
-    hosts = heard.session.extensions.port.acting_for("hosts")
-    hosts.open_runner = lambda _secrets: Hosts(heard)
-    made, free = commands(heard, 18, 40)
-    calls = [{"command": one, "hosts": ["all"], "purpose": "Look."} for one in made]
-    says(heard, tmp_path, *({"calls": [{"tool": RUN_ON_HOSTS, "arguments": one}]} for one in calls))
-    await take(heard)
-    assert heard.ran == free
-    judged = {json.loads(text)[0]: text for text in heard.judged}
-    assert set(free) <= set(judged)
     assert heard.intents() == [heard.session.journal.digest(judged[one]) for one in free]
 
 

@@ -22,7 +22,6 @@ from kogniterm.addons.hosts.answer_groups import group_answers, stops
 from kogniterm.addons.hosts.host_inventory import (
     inventory_files,
     inventory_of,
-    inventory_stamps,
     session_inventory,
 )
 from kogniterm.addons.hosts.host_risk import assess_on_hosts, changed_files
@@ -65,18 +64,18 @@ class HostCommands(ActingExtension):
     tool, effect = RUN_ON_HOSTS, "hosts"
 
     def __init__(self, journal: TurnJournal, settings: Settings, known: Inventory | None) -> None:
-        self.journal, self.known = journal, known
+        self.journal = journal
         self.open_runner: Callable[[HostSecrets], HostRunner] = self._ansible
         self.limit = settings.hosts_limit
         self.timeout = int(settings.command_timeout) or DEFAULT_TIMEOUT
         self._secrets = HostSecrets()
         self._runner: HostRunner | None = None
-        self._selected: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._selected: dict[tuple[str, frozenset[tuple[str, str]]], tuple[str, ...]] = {}
         self._unreleased: dict[str, tuple[HostRequest, tuple[str, ...]]] = {}
         """Requests whose outcome is not on disk, and the hosts that keep theirs until it is."""
-        files = RiskReport("", "safe_readonly", deciding=inventory_files(known) if known else ())
-        self._opened_with = file_states(files, journal.state.folder, search_path="")
-        """The files of the inventory, as they were when the session was opened."""
+        self._first: Mapping[str, str] = {}
+        """The files of the inventory, each as it was when it first became one."""
+        self.use(known)
 
     @classmethod
     def open(cls, basis: SessionBasis) -> HostCommands:
@@ -113,7 +112,18 @@ class HostCommands(ActingExtension):
         """Use these passwords of the user, and files with passwords of vaults, from now on."""
         self._secrets, self._runner = secrets, None
         if self.known is not None:
-            self.known = replace(self.known, vault_files=vault_files)
+            self.use(replace(self.known, vault_files=vault_files))
+
+    def use(self, known: Inventory | None) -> None:
+        """Use this inventory from now on. A file that was in use before stays as it was then."""
+        self.known = known
+        self._first = {**self._states(), **self._first}
+
+    def _states(self) -> Mapping[str, str]:
+        """Return the files of the inventory as they are now."""
+        deciding = inventory_files(self.known) if self.known is not None else ()
+        files = RiskReport("", "safe_readonly", deciding=deciding)
+        return file_states(files, self.journal.state.folder, search_path="")
 
     # --- the hosts of a call --------------------------------------------------------------------
 
@@ -159,15 +169,15 @@ class HostCommands(ActingExtension):
 
     def _hosts_of(self, pattern: str) -> tuple[str, ...]:
         """Return the hosts of a pattern; the inventory is read again where its files changed."""
-        key = (pattern, *inventory_stamps(self.inventory))
+        inventory, key = self.inventory, (pattern, frozenset(self._states().items()))
         if key not in self._selected:
-            self._selected[key] = _in_thread(self.runner, self.inventory, pattern)
+            self._selected[key] = _in_thread(self.runner, inventory, pattern)
         return self._selected[key]
 
     # --- arrow 8 --------------------------------------------------------------------------------
 
     def assess(self, request: ActionRequest) -> RiskReport:
-        return assess_on_hosts(request, self._opened_with, self.journal.state.folder)
+        return assess_on_hosts(request, self._first, self.journal.state.folder)
 
     # --- arrows 10 and 11 -----------------------------------------------------------------------
 

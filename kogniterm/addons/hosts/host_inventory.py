@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +17,17 @@ _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 _MOST_FILES = 500
 
 
-def inventory_at(value: str, folder: str) -> Inventory:
-    """Return the inventory that a setting or an option names, seen from `folder`.
+def session_inventory(value: str | None, workspace: str, trust_file: Path) -> Inventory:
+    """Return the inventory of a session in `workspace`; without a value, Ansible's own.
 
-    A name with a comma is a list of hosts, as Ansible reads it.
-    """
-    source = value if "," in value else str(expand_path(folder, value))
-    return Inventory((source,), folder)
-
-
-def session_inventory(value: str, workspace: str, trust_file: Path) -> Inventory:
-    """Return the inventory of a session in `workspace`.
-
+    A value with a comma is a list of hosts, as Ansible reads it; another names a file or folder.
     The `ansible.cfg` of the folder counts where the user trusts it: it can run programs.
     """
     trusted = TrustStore(trust_file).knows(Path(workspace))
-    place = workspace if trusted else str(Path.home())
-    return replace(inventory_at(value, workspace), folder=place)
+    sources: tuple[str, ...] = ()
+    if value is not None:
+        sources = (value if "," in value else str(expand_path(workspace, value)),)
+    return Inventory(sources, workspace if trusted else str(Path.home()))
 
 
 def inventory_files(inventory: Inventory) -> tuple[str, ...]:
@@ -58,12 +50,3 @@ def inventory_of(request: ActionRequest) -> Inventory:
     return Inventory(
         tuple(told["sources"]), str(told["folder"]), tuple(told.get("vault_files", ()))
     )
-
-
-def inventory_stamps(inventory: Inventory) -> Iterator[str]:
-    for name in inventory_files(inventory):
-        try:
-            found = os.stat(name)  # noqa: PTH116 - a plain string
-        except OSError:
-            continue
-        yield f"{name}:{found.st_mtime_ns}:{found.st_size}"

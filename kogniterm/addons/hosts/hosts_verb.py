@@ -89,19 +89,17 @@ async def _answers(
 
 def _inventory(call: CallOptions) -> Inventory:
     """Return the inventory. Raises `UsageError` for a folder whose Ansible settings may not run."""
-    from kogniterm.addons.hosts.host_inventory import inventory_at
-    from kogniterm.runtime.trust.trust_store import TrustStore
+    from kogniterm.addons.hosts.host_inventory import session_inventory
 
-    folder = call.folder()
-    trusted = TrustStore(paths_in_use().trust_file).knows(Path(folder))
-    if not trusted and Path(folder, "ansible.cfg").exists():
+    folder, named = call.folder(), call.load_settings().hosts_inventory
+    inventory = session_inventory(named, folder, paths_in_use().trust_file)
+    if inventory.folder != folder and Path(folder, "ansible.cfg").exists():
         raise UsageError(
             "{folder} has an ansible.cfg, which can run programs; trust the folder first with: "
             "kogniterm trust",
             folder=folder,
         )
-    known = call.load_settings().hosts_inventory
-    return inventory_at(known, folder) if known is not None else Inventory((), folder)
+    return inventory
 
 
 def _read_only(call: CallOptions, words: list[str]) -> str:

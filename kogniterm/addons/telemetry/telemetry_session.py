@@ -46,7 +46,7 @@ class Telemetry(Extension):
     """
 
     name = "telemetry"
-    moments: ClassVar[Mapping[Moment, Right]] = {"before_input": "watch", "closed": "watch"}
+    moments: ClassVar[Mapping[Moment, Right]] = {"connect": "watch", "closed": "watch"}
 
     def __init__(self, variables: TelemetryVariables, redact: Callable[[str], str]) -> None:
         self.variables = variables

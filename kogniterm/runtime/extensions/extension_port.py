@@ -28,7 +28,6 @@ from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
     CommandResult,
-    EffectClass,
     Phrase,
     RiskReport,
     RuleTrace,
@@ -38,11 +37,16 @@ from kogniterm.types import (
 
 log = logging.getLogger(__name__)
 
-Moment = Literal["opened", "before_input", "offer_tools", "before_action", "after_action", "closed"]
+Moment = Literal[
+    "connect", "opened", "before_input", "offer_tools", "before_action", "after_action", "closed"
+]
 Right = Literal["watch", "add", "block"]
 """Each has those before it: to see, to tell the model more, to refuse."""
 Choice = Literal["", "allow", "ask", "deny"]
+OwnEffect = Literal["network", "external", "hosts"]
+"""Those whose requests the core does not run by itself in a way of their own."""
 MOMENTS: Mapping[Moment, str] = {
+    "connect": "as a turn begins",
     "opened": "before the first turn",
     "before_input": "before an input is stored, and before a model is asked",
     "offer_tools": "before each model call",
@@ -108,6 +112,8 @@ class Extension:
     moments: ClassVar[Mapping[Moment, Right]]
     notices: tuple[Phrase, ...] = ()
     """Told to the user when the session opens."""
+    catalogue_tool: ClassVar[str] = ""
+    """The tool without which the catalogue is of no use to an agent; "" where there is none."""
 
     def connect(self, io: TurnIO) -> None:
         """Take the driver of a turn that begins: its user, and its sink, which it may wrap."""
@@ -134,7 +140,10 @@ class Extension:
         return {}
 
     def catalogue(self) -> str | None:
-        """Return what the model is told of what there is; None for a model that cannot use it."""
+        """Return what the model is told of what there is; None for a model that cannot use it.
+
+        Sub-agents get it too, where they have the tool `catalogue_tool`.
+        """
         return None
 
     def withdrawal(self) -> str:
@@ -187,12 +196,12 @@ class Extension:
 class ActingExtension(Extension, ABC):
     """An extension with a tool whose calls it judges, runs and recovers itself.
 
-    They are action requests of its own `effect`: policy, question, intent and outcome are those of
-    every action.
+    They are action requests of its `tool` and `effect`, which other tools may have too: policy,
+    question, intent and outcome are those of every action.
     """
 
     tool: ClassVar[str]
-    effect: ClassVar[EffectClass]
+    effect: ClassVar[OwnEffect]
 
     @abstractmethod
     def assess(self, request: ActionRequest) -> RiskReport:
@@ -232,6 +241,11 @@ class ExtensionPort:
                 yield one
 
     # --- the session and its inputs -------------------------------------------------------------
+
+    def connect(self, io: TurnIO) -> None:
+        """Give the extensions the driver of a turn that begins."""
+        for one in self._at("connect"):
+            one.connect(io)
 
     async def opened(self, sink: EventSink, *, resumed: bool) -> None:
         """Call the extensions before the first turn, once; a turn waits for them."""
@@ -313,6 +327,11 @@ class ExtensionPort:
                 found[one.name] = (text, one.withdrawal())
         return found
 
+    def catalogued(self, tools: Collection[str]) -> list[str]:
+        """Return the extensions whose catalogue is of use to an agent with these tools, by name."""
+        offering = self._at("offer_tools", "add")
+        return [one.name for one in offering if one.catalogue_tool in ("", *tools)]
+
     def agents(self) -> dict[str, NamedAgent]:
         """Return the sub-agents that can be called; the first of a name counts."""
         found: dict[str, NamedAgent] = {}
@@ -336,10 +355,11 @@ class ExtensionPort:
 
     # --- actions --------------------------------------------------------------------------------
 
-    def acting_for(self, effect: EffectClass) -> ActingExtension | None:
-        """Return the extension that runs the requests of an effect."""
+    def acting_for(self, request: ActionRequest) -> ActingExtension | None:
+        """Return the extension that judges, runs and recovers a request itself."""
         acting = (one for one in self.extensions if isinstance(one, ActingExtension))
-        return next((one for one in acting if one.effect == effect), None)
+        wanted = (request.tool, request.effect)
+        return next((one for one in acting if (one.tool, one.effect) == wanted), None)
 
     async def before_action(self, request: ActionRequest, sink: EventSink) -> ActionFindings:
         """Return the request as extensions changed it, and the strictest of their choices.

@@ -31,7 +31,6 @@ from kogniterm.types import (
     USE_SKILL,
     ActionRequest,
     Phrase,
-    RiskReport,
     ToolSpec,
 )
 
@@ -195,11 +194,7 @@ class ToolService:
 
     def __post_init__(self) -> None:
         self.policy.plugin_of, self.policy.tool_of = self._plugin, self.find
-        self.policy.assess_own = self._assess_own
-
-    def _assess_own(self, request: ActionRequest) -> RiskReport | None:
-        own = self.extensions.acting_for(request.effect)
-        return own.assess(request) if own is not None else None
+        self.policy.acting_for = self.extensions.acting_for
 
     def _plugin(self, name: str) -> Plugin | None:
         """Return the tool of another package or of an MCP server called `name`."""

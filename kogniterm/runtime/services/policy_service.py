@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm import approval
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
@@ -73,11 +73,16 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
-NO_HOSTS = Phrase("Nothing here runs commands on hosts.")
 GRANTED = "--allow-secret"
 """The origin of the rule for a program that a secret was granted to."""
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
+
+
+class Assessor(Protocol):
+    """An extension that judges requests of its own."""
+
+    def assess(self, request: ActionRequest) -> RiskReport: ...
 
 
 @dataclass(slots=True)
@@ -110,8 +115,8 @@ class PolicyService:
     """Finds a tool of another package or of an MCP server by its name."""
     tool_of: Callable[[str], Tool | None] = lambda name: None
     """Finds a tool of the session by its name."""
-    assess_own: Callable[[ActionRequest], RiskReport | None] = lambda request: None
-    """Returns the facts about a request that an extension runs itself."""
+    acting_for: Callable[[ActionRequest], Assessor | None] = lambda request: None
+    """Finds the extension that judges and runs a request itself."""
     secrets: UserSecrets = field(default_factory=UserSecrets)
     """The secrets that the user gave."""
     created: Callable[[Path], bool] = lambda path: False
@@ -140,6 +145,9 @@ class PolicyService:
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a request. Edits and reads are judged as equivalent commands."""
+        own = self.acting_for(request)
+        if own is not None:
+            return own.assess(request)
         if request.effect == "network":
             reason = Phrase("Uses the network.")
             targets = request.hosts or (request.command,)
@@ -160,8 +168,8 @@ class PolicyService:
         if request.effect == "external":
             return self._assess_external(request, cwd)
         if request.effect == "hosts":
-            nothing = RiskReport(request.command, "dangerous", (NO_HOSTS,))
-            return self.assess_own(request) or nothing
+            nothing = Phrase("Nothing here runs commands on hosts.")
+            return RiskReport(request.command, "dangerous", (nothing,))
         if request.effect == "read" and "path" not in request.arguments:
             return RiskReport(request.command, "safe_readonly", (Phrase("Only reads."),))
         if request.effect != "command":
@@ -323,7 +331,7 @@ class PolicyService:
             denying = self._deciding(request, report, modes.approval, ("deny",))
             reasons = tuple(rule.text for rule in denying) or report.reasons
             return Verdict("deny" if denying else "allow", reasons), None
-        if NO_HOSTS in report.reasons:
+        if request.effect == "hosts" and self.acting_for(request) is None:
             return Verdict("deny", report.reasons), None
         if self.runs_inside(request) and not self._deciding(
             request, report, modes.approval, ("deny", "ask")

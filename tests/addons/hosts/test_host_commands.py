@@ -13,18 +13,20 @@ import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from kogniterm.addons.hosts.answer_groups import stops
 from kogniterm.addons.hosts.host_commands import HostCommands
 from kogniterm.addons.hosts.host_risk import REMOTE_HOME
-from kogniterm.addons.hosts.host_values import HostRequest, Inventory
+from kogniterm.addons.hosts.host_values import HostRequest, HostSecrets, Inventory
 from kogniterm.errors import ExecutionError, UsageError
+from kogniterm.runtime.extensions.extension_port import ActionNotes, Extension, Moment
+from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
-from kogniterm.types import RUN_ON_HOSTS, Phrase, UserInput, events
+from kogniterm.types import RUN_ON_HOSTS, ActionRequest, Phrase, RiskReport, UserInput, events
 from kogniterm.types.hosts import HostAnswer
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
@@ -145,10 +147,13 @@ def opened(flow: Flow, folders: Folders, session_id: str | None = None) -> Flow:
     inventory.touch()
     flow.flags["hosts_inventory"] = str(inventory)
     session = flow.open(session_id)
-    hosts = session.extensions.port.acting_for("hosts")
-    assert isinstance(hosts, HostCommands)
-    hosts.open_runner = lambda _secrets: folders
+    hosts_of(session).open_runner = lambda _secrets: folders
     return flow
+
+
+def hosts_of(session: LiveSession) -> HostCommands:
+    (hosts,) = [one for one in session.extensions.port.extensions if isinstance(one, HostCommands)]
+    return hosts
 
 
 def bodies(flow: Flow, *kinds: type) -> list[Any]:
@@ -203,6 +208,51 @@ async def test_it_stops_where_a_group_fails_and_a_replay_tells_the_same(
     status, report = await asyncio.to_thread(replayed, forge, flow)
     assert status == 0, report
     assert folders.started == ["h0"]
+
+
+async def test_a_file_with_the_passwords_of_vaults_is_no_change_of_the_inventory(
+    make_flow: MakeFlow, folders: Folders, tmp_path: Path
+) -> None:
+    flow = opened(make_flow(script(call("uptime")), [yes]), folders)
+    (word := tmp_path / "word").write_text("secret")
+    hosts_of(flow.session).give_passwords(HostSecrets(), (str(word),))
+    await flow.run()
+    assert not [report for _asked, report, _verdict in flow.user.asked if changed_in(report)]
+    # Files that were in use before are still compared with what they were then.
+    flow.close()
+    flow = opened(make_flow(script(call("uptime")), [yes]), folders)
+    (tmp_path / "inventory.ini").write_text("[web]\n")
+    hosts_of(flow.session).give_passwords(HostSecrets(), (str(word),))
+    await flow.run()
+    assert "inventory.ini changed" in changed_in(flow.user.asked[-1][1])
+
+
+def changed_in(report: RiskReport) -> str:
+    return " ".join(one for one in map(str, report.reasons) if "changed in this session" in one)
+
+
+class Stopping(Extension):
+    """Ends the turn after each action."""
+
+    name = "stopping"
+    moments: ClassVar = {"after_action": "block"}
+
+    def concerns(self, moment: Moment, tool: str) -> bool:
+        return True
+
+    async def after_action(self, request: ActionRequest, end: object, sink: object) -> ActionNotes:
+        return ActionNotes(stop=Phrase("Enough."))
+
+
+async def test_a_turn_that_ends_after_the_command_leaves_nothing_on_hosts(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    flow = opened(make_flow(script(call("uptime", "h0")), [yes]), folders)
+    port = flow.session.extensions.port
+    port.extensions = (*port.extensions, Stopping())
+    assert (await flow.run()).stop == "refused"
+    assert bodies(flow, Outcome)[-1].status == "finished"
+    assert folders.dropped == ["h0"]
 
 
 async def test_policy_judges_the_text_as_of_a_local_command(

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from kogniterm.approval import Circumstances, RuleSet
+from kogniterm.installed import parts
+from kogniterm.runtime.assembly import EXTENSIONS
 from kogniterm.runtime.extensions.extension_port import (
+    MOMENTS,
+    ActingExtension,
     ActionFindings,
     ActionNotes,
     Choice,
@@ -16,8 +23,10 @@ from kogniterm.runtime.extensions.extension_port import (
     Moment,
     Right,
 )
-from kogniterm.runtime.turn_ports import Attached, TurnIO
-from kogniterm.types import ActionRequest, CommandResult, Phrase, UserInput, events
+from kogniterm.runtime.services.policy_service import PolicyService
+from kogniterm.runtime.services.sandbox_service import SandboxService
+from kogniterm.runtime.turn_ports import Attached, ToolEnd, TurnIO
+from kogniterm.types import ActionRequest, CommandResult, Phrase, RiskReport, UserInput, events
 
 REQUEST = ActionRequest("a-1", "c-1", "execute_command", "touch x")
 Shown = list[events.Event]
@@ -169,6 +178,56 @@ async def test_each_is_closed_although_one_fails() -> None:
     with pytest.raises(RuntimeError):
         await ExtensionPort([Planted("first", "watch", fails=RuntimeError()), last]).closed("exit")
     assert last.heard == ["exit"]
+
+
+METHODS: Mapping[Moment, tuple[str, ...]] = {
+    "connect": ("connect",),
+    "opened": ("opened",),
+    "before_input": ("before_input",),
+    "offer_tools": ("tools", "unneeded", "catalogue", "agents", "news"),
+    "before_action": ("before_action", "asking", "before_compaction"),
+    "after_action": ("after_action", "before_end"),
+    "closed": ("closed",),
+}
+
+
+@pytest.mark.parametrize("one", [*EXTENSIONS, *parts("EXTENSIONS")], ids=lambda one: one.name)
+def test_each_states_the_moments_at_which_it_does_something(one: type[Extension]) -> None:
+    assert set(METHODS) == set(MOMENTS)
+    own = {name for kind in one.mro() if kind is not Extension for name in vars(kind)}
+    acts = {moment for moment, methods in METHODS.items() if own & {*methods}}
+    assert acts == set(one.moments)
+
+
+class Own(ActingExtension):
+    name = "own"
+    moments: ClassVar = {}
+    tool, effect = "own_tool", "external"
+
+    def assess(self, request: ActionRequest) -> RiskReport:
+        return RiskReport(request.command, "dangerous")
+
+    async def act(self, request: ActionRequest, report: RiskReport, sink: object) -> ToolEnd:
+        return ToolEnd("")
+
+    async def recover(self, request: ActionRequest, sink: object) -> ToolEnd:
+        return ToolEnd("")
+
+
+def test_one_acts_for_its_own_tool_alone_and_judges_it(tmp_path: Path) -> None:
+    port = ExtensionPort([Own()])
+    policy = PolicyService(
+        str(tmp_path), SandboxService(None), Circumstances(), RuleSet(()), lambda: 0.0,
+        acting_for=port.acting_for,
+    )  # fmt: skip
+    for tool, effect, label in (
+        ("own_tool", "external", "dangerous"),
+        ("other", "external", "needs_approval"),
+        ("own_tool", "network", "needs_approval"),
+    ):
+        request = ActionRequest("a-1", "c-1", tool, "do it", effect=effect)  # type: ignore[arg-type]
+        assert policy.assess(request, str(tmp_path)).label == label
+        assert (port.acting_for(request) is not None) == (label == "dangerous")
 
 
 async def test_a_replay_has_none() -> None:

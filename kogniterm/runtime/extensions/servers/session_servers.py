@@ -19,7 +19,7 @@ from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.server_tools import as_plugin
 from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.plugins import Plugin
-from kogniterm.types import Phrase, UserInput, events
+from kogniterm.types import CALL_TOOL, Phrase, UserInput, events
 
 WINDOW_SHARE = 0.02
 """The part of the model's window that the instructions of all servers may take."""
@@ -30,8 +30,9 @@ class SessionServers(Extension):
 
     name = "servers"
     moments: ClassVar[Mapping[Moment, Right]] = {
-        "before_input": "add", "offer_tools": "add", "closed": "watch",
+        "connect": "watch", "before_input": "add", "offer_tools": "add", "closed": "watch",
     }  # fmt: skip
+    catalogue_tool = CALL_TOOL
 
     def __init__(
         self, servers: McpServers, journal: TurnJournal, modes: SessionModes, asker: AskPort

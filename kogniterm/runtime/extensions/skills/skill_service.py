@@ -60,6 +60,7 @@ class SkillService(Extension):
 
     name = "skills"
     moments: ClassVar[Mapping[Moment, Right]] = {"offer_tools": "add"}
+    catalogue_tool = USE_SKILL
 
     def __init__(
         self,
