@@ -52,10 +52,16 @@ class SessionAgents(Extension):
     def agents(self) -> Mapping[str, NamedAgent]:
         return self.named
 
-    def revoke_project(self) -> None:
-        """Let no sub-agent of the project be used any more; requests still list them."""
+    def revoke(self, trusted: Iterable[ProjectFile]) -> None:
+        """Use none any more whose file needs trust and is not `trusted`; requests list it still."""
+        sources = {one.name for one in trusted if one.kind == "agent"}
+        gone = {
+            name
+            for name, one in self.files.items()
+            if one.needs_trust and one.source not in sources
+        }
         self.named = {
-            name: replace(agent, off=NOT_TRUSTED) if self.files[name].project else agent
+            name: replace(agent, off=NOT_TRUSTED) if name in gone else agent
             for name, agent in self.named.items()
         }
 
