@@ -222,4 +222,4 @@ async def test_a_project_cannot_attach_what_is_not_its_own(make_flow: MakeFlow) 
         with pytest.raises(UsageError, match="outside of its folder or may hold secrets"):
             by_name[name].make_input("", str(flow.folder), repl.attachments)
     given = by_name["c"].make_input("@/etc/passwd", str(flow.folder), repl.attachments)
-    assert given.attachments == ("notes.md", "/etc/passwd")
+    assert given.attachments == (str(flow.folder / "notes.md"), "/etc/passwd")

@@ -11,10 +11,13 @@ import pytest
 
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.paths import resolve
+from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.inputs.custom_commands import command_input, custom_commands_of
 from kogniterm.runtime.operations import trust_actions
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.trust_sources import trust_files
 from kogniterm.runtime.trust.trust_store import TrustStore
+from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow
 from tests.support.programs import require_sandbox
 from tests.ui.commands.commanded import Commanded
@@ -54,7 +57,7 @@ def trust(flow: Flow, folder: Path) -> trust_actions.FolderTrust:
     """Trust a folder as `kogniterm trust -C FOLDER` does."""
     paths = resolve(flow.environ)
     found = trust_actions.compare(paths, folder)
-    TrustStore(paths.trust_file).trust(folder, found.files)
+    trust_files(paths, folder, found.files)
     return found
 
 
@@ -190,9 +193,7 @@ async def test_hooks_and_servers_in_the_manifest_are_shown_and_kept_apart(
     install(of_project(flow), hooks=HOOKS, mcpServers=servers)
     twin = install(of_project(flow), "twin", name="twin")
     found = trust(flow, flow.folder)
-    manifest = {
-        str(kind) for name, kind in found.rows if name.endswith("review/.claude-plugin/plugin.json")
-    }
+    manifest = {str(kind) for name, kind in found.rows if "review/.claude-plugin/plugin" in name}
     assert manifest == {"hooks", "MCP servers"}
     session = flow.open()
     assert "plugin_review_more" in session.extensions.servers.servers
@@ -276,3 +277,115 @@ async def test_a_plugin_that_cannot_be_pinned_has_no_effect(make_flow: MakeFlow,
     assert not any(
         "far" in one.name for one in trust_actions.compare(resolve(flow.environ), flow.folder).files
     )
+
+
+async def test_objects_in_lists_of_the_manifest_are_parts_of_their_own(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+
+    def says(word: str) -> dict[str, object]:
+        return {"Stop": [{"hooks": [{"type": "command", "command": f"echo {word}"}]}]}
+
+    servers = [{"one": {"command": "a"}}, {"mcpServers": {"two": {"command": "b"}}}]
+    hooks = ["./more.json", says("one"), {"hooks": says("two")}, 3]
+    folder = install(of_project(flow), hooks=hooks, mcpServers=servers, commands=[{}])
+    (folder / "more.json").write_text(json.dumps({"hooks": says("file")}))
+    trust(flow, flow.folder)
+    session = flow.open()
+    found = {"plugin_review_one", "plugin_review_two", "echo one", "echo two", "echo file"}
+    assert parts(session) == ALL | found
+    told = [str(one) for one in session.notices]
+    assert [one for one in told if "is not a path" in one] == [
+        "Plugin .agents/plugins/review: commands is not a path.",
+        "Plugin .agents/plugins/review: hooks is not a path.",
+    ]
+    assert not any("is not an object" in one for one in told)
+    flow.close()
+    install(of_project(flow), hooks=[says("one"), {"hooks": says("three")}], mcpServers=servers)
+    changes = trust_actions.compare(resolve(flow.environ), flow.folder).changes
+    (diff,) = [text for name, text in changes.items() if "+" in text and "hooks[1]" in name]
+    assert "echo three" in diff
+
+
+async def test_a_sub_agent_of_a_plugin_is_called_by_both_names(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Found it., repeat: forever}]")
+    folder = install(of_project(flow))
+    (folder / "agents/two.md").write_text("---\nname: foo:bar\n---\nCheck.")
+    mine = flow.folder / ".kogniterm" / "agents" / "mine.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("---\nname: review:mine\n---\nCheck.")
+    trust(flow, flow.folder)
+    session = flow.open()
+    names = session.extensions.port.agents()
+    assert set(names) == {"review:checker"}
+    told = "\n".join(map(str, session.notices))
+    for name in ("foo:bar", "review:mine"):  # only a plugin's name stands before a colon
+        assert f"Sub-agent {name} (" in told
+    given = address_agent(UserInput("@Review:Checker look"), names)
+    assert given.agent == "review:checker"
+    answer = await flow.run(given)
+    assert (answer.stop, answer.text) == ("done", "Found it.")
+
+
+@pytest.mark.parametrize("name", ["up/../../diary.txt", "notes.txt", "key"])
+async def test_a_command_of_a_plugin_attaches_no_file_from_outside(
+    make_flow: MakeFlow, name: str
+) -> None:
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(of_project(flow))
+    (flow.folder / "up").mkdir()
+    (folder / "a/b").mkdir(parents=True)
+    for inside in ("a/b/f", "notes.txt", "key"):
+        (folder / inside).write_text("Inside")
+    (folder / "up").symlink_to("a/b/f")
+    diary = flow.folder.parent / "diary.txt"
+    diary.write_text("OUTSIDE")
+    (flow.folder / "notes.txt").symlink_to(diary)
+    (flow.folder / ".env").write_text("KEY=1")
+    (flow.folder / "key").symlink_to(".env")
+    (folder / "commands/leak.md").write_text(f"Look at @{name} please")
+    (folder / "commands/own.md").write_text("Look at @${CLAUDE_PLUGIN_ROOT}/notes.txt please")
+    trust(flow, flow.folder)
+    session = flow.open()
+    with pytest.raises(UsageError, match="outside of its folder"):
+        command_input(session, "/review:leak", ())
+    given, _names = command_input(session, "/review:own", ())
+    assert given is not None
+    assert given.attachments == (str(folder / "notes.txt"),)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+async def test_a_plugin_is_also_a_project_in_its_own_folder(
+    make_flow: MakeFlow, linked: bool
+) -> None:
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(flow.folder.parent if linked else of_user(flow), "src")
+    if linked:
+        of_user(flow).mkdir(parents=True)
+        for name in ("dev", "twice"):
+            (of_user(flow) / name).symlink_to(folder)
+    elsewhere, flow.folder = flow.folder, folder
+    paths = resolve(flow.environ)
+    found = trust_actions.compare(paths, folder)
+    TrustStore(paths.trust_file).trust(folder, found.files)
+    assert parts(flow.open()) == set()  # trust of a project is none of a plugin
+    flow.close()
+    TrustStore(paths.trust_file).revoke(folder)
+    (folder / "AGENTS.md").write_text("USE-TABS")
+    session = flow.open()
+    said = await Commanded(session, answers=["yes"]).type("/trust")
+    assert "AGENTS.md" in said
+    assert "Its files now apply" in said
+    flow.close()
+    session = flow.open()
+    assert parts(session) >= ALL
+    assert not any("No longer present" in str(one) for one in session.notices)
+    assert "USE-TABS" in session.context.system.text
+    assert TrustStore(paths.trust_file).folders() == (str(folder),)
+    await Commanded(session).type("/trust revoke")
+    assert session.extensions.agents.named["review:checker"].off is not None
+    assert parts(session) & {"/review:check", SAYS, "review:tidy"} == set()
+    flow.close()
+    flow.folder = elsewhere
+    session = flow.open()
+    assert parts(session) == set()
+    assert trust_actions.compare(paths, folder).finding.known is False

@@ -21,7 +21,11 @@ Agents = Mapping[str, Collection[str]]
 NO_AGENTS: Agents = {}
 CheckProblem = Callable[[str], tuple[Phrase, str] | None]
 """Give why the exit status of a command proves nothing, and what hides it; None if it does."""
-AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}(?::[a-z0-9][a-z0-9_-]{0,40})?\Z")
+_OWN_NAME = "[a-z0-9][a-z0-9_-]{0,40}"
+OWN_AGENT_NAME = re.compile(rf"{_OWN_NAME}\Z")
+"""The name that a sub-agent's file gives it."""
+AGENT_NAME = re.compile(rf"(?:{_OWN_NAME}:)?{_OWN_NAME}\Z")
+"""The name by which it is called: that of its plugin stands before its own."""
 CHECKS: tuple[CheckKind, ...] = get_args(CheckKind)
 KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 INSIDE_CHECKS: tuple[CheckKind, ...] = ("exit_code", "pattern", "judgement")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from kogniterm.approval.analysis.arguments import CallWord, Parsed
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
+    ResolvedPath,
     is_broad,
     is_harmless_device,
     is_secret,

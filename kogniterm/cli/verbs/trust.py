@@ -41,22 +41,21 @@ def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
     from kogniterm.runtime.operations import trust_actions
     from kogniterm.runtime.services.policy_service import project_rules_of
-    from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
+    from kogniterm.runtime.trust.trust_sources import policy_texts, trust_files, trust_store
 
     paths = paths_in_use()
-    store = TrustStore(paths.trust_file)
     if listed:
-        folders = store.folders()
+        folders = trust_store(paths).folders()
         return Report(list(folders), folders or [""])
     folder = Path(call.folder())
     if revoke:
-        return trust_actions.revoke_folder(store, folder)
+        return trust_actions.revoke_folder(paths, folder)
     found = trust_actions.compare(paths, folder)
     if not show:
         # Rules and hooks that are wrong would keep every session from opening.
         project_rules_of(policy_texts(found.files))
         project_hooks(found.files)
-        store.trust(folder, found.files)
+        trust_files(paths, folder, found.files)
         found = trust_actions.compare(paths, folder)._replace(changes=found.changes)
     lines: list[Shown] = [*found.texts]
     lines += [line for change in found.changes.values() for line in change.splitlines()]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from kogniterm.agent.plan.plan_parse import AGENT_NAME
+from kogniterm.agent.plan.plan_parse import OWN_AGENT_NAME
 from kogniterm.agent.plan.plan_steps import TOOL_SETS
 from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
 from kogniterm.runtime.extensions.front_matter import (
@@ -43,7 +43,7 @@ class AgentFile:
     """A sub-agent as its file describes it; `source` is the file, `notices` are for the user.
 
     Without `tools` it has those of the kind "run"; without a `model` that of the session. It begins
-    with the instructions of its `skills`.
+    with the instructions of its `skills`. With `needs_trust` it is in a project or a plugin.
     """
 
     name: str
@@ -55,7 +55,7 @@ class AgentFile:
     rounds: int | None = None
     skills: tuple[str, ...] = ()
     source: str = ""
-    project: bool = False
+    needs_trust: bool = False
     notices: tuple[Phrase, ...] = ()
 
 
@@ -65,7 +65,7 @@ def parse_agent(
     known: Collection[str],
     *,
     source: str = "",
-    project: bool = False,
+    needs_trust: bool = False,
     plugin: str = "",
 ) -> AgentFile | Phrase:
     """Return the sub-agent in a file, with tools among `known`, or why it has none.
@@ -75,7 +75,7 @@ def parse_agent(
     document = read_document(text)
     name = (document.text("name") or PurePosixPath(path).stem).lower()
     source = source or path
-    if not AGENT_NAME.match(name) or name in RESERVED:
+    if not OWN_AGENT_NAME.match(name) or name in RESERVED:
         values = {"name": one_line(name, 60), "file": source}
         return Phrase("Sub-agent {name} ({file}) ignored: the name cannot be used.", values)
     name = f"{plugin}:{name}" if plugin else name
@@ -113,7 +113,7 @@ def parse_agent(
         _number(document, ("max_turns", "maxturns"), 10_000),
         document.words("skills")[:MOST_SKILLS],
         source,
-        project,
+        needs_trust,
         tuple(notices),
     )
 
@@ -163,8 +163,8 @@ def agents_of_files(
     """Yield the sub-agents in trusted files of a project or of plugins, and why a file has none."""
     for one in files:
         if one.kind == "agent":
-            plugin, own = (one.plugin.name, one.plugin.own) if one.plugin else ("", False)
-            yield parse_agent(one.name, one.filled, known, project=not own, plugin=plugin)
+            plugin = one.plugin.name if one.plugin is not None else ""
+            yield parse_agent(one.name, one.filled, known, needs_trust=True, plugin=plugin)
 
 
 def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile | Phrase]:

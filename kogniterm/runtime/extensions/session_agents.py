@@ -53,11 +53,14 @@ class SessionAgents(Extension):
         return self.named
 
     def use_project(self, files: Iterable[ProjectFile]) -> None:
-        """Let those of a project be used that the trusted `files` have; requests list them all."""
-        trusted = {one.name for one in agents_of_files(files, ()) if isinstance(one, AgentFile)}
+        """Let those that need trust be used whose file is among the trusted `files`.
+
+        Requests list them all.
+        """
+        sources = {one.name for one in files if one.kind == "agent"}
         self.named = {
-            name: replace(agent, off=None if name in trusted else NOT_TRUSTED)
-            if self.files[name].project
+            name: replace(agent, off=None if self.files[name].source in sources else NOT_TRUSTED)
+            if self.files[name].needs_trust
             else agent
             for name, agent in self.named.items()
         }

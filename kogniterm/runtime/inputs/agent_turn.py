@@ -162,7 +162,7 @@ class _AgentCall:
             relay(item, self.io.sink, self.count)
 
 
-_ADDRESSED = re.compile(r"@([A-Za-z0-9][\w-]{0,40})(?:\s+(.*))?", re.DOTALL)
+_ADDRESSED = re.compile(r"@(\S+)(?:\s+(.*))?", re.DOTALL)
 
 
 def address_agent(user_input: UserInput, names: Collection[str]) -> UserInput:

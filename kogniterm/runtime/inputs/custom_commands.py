@@ -112,24 +112,28 @@ class CustomCommand:
         """Return the files to attach: a project names no files but its own, and no secrets."""
         asked = set(find(argument))
         names = dict.fromkeys(name for text in texts for name in find(text))
-        for name in names:
-            own = _is_own(folder, name) or (self.root and _is_own(self.root, name))
-            if self.project and name not in asked and not own:
-                raise UsageError(
-                    "Custom command /{name} of this project names {file}, which is outside of its "
-                    "folder or may hold secrets. To attach it, name it yourself.",
-                    name=self.name,
-                    file=name,
-                )
-        return tuple(names)
+        given = (
+            self._own_file(name, folder) if self.project and name not in asked else name
+            for name in names
+        )
+        return tuple(dict.fromkeys(given))
 
-
-def _is_own(folder: str, name: str) -> bool:
-    try:
-        path = resolve_path(expand_path(folder, name))
-    except (OSError, ValueError):
-        return False
-    return path.is_relative_to(resolve_path(Path(folder))) and not is_secret(str(path))
+    def _own_file(self, name: str, folder: str) -> str:
+        """Return the real path of a file that the command names, as seen from `folder`."""
+        places = (Path(one) for one in (folder, self.root) if one)
+        try:
+            path = resolve_path(expand_path(folder, name))
+            own = any(path.is_relative_to(resolve_path(place)) for place in places)
+        except (OSError, ValueError):
+            own = False
+        if not own or is_secret(str(path)):
+            raise UsageError(
+                "Custom command /{name} of this project names {file}, which is outside of its "
+                "folder or may hold secrets. To attach it, name it yourself.",
+                name=self.name,
+                file=name,
+            )
+        return str(path)
 
 
 def parse_command(

@@ -11,14 +11,15 @@ from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
 from kogniterm.runtime.operations.action import Report
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.runtime.trust.trust_store import (
-    TrustFinding,
-    TrustStore,
+from kogniterm.runtime.trust.trust_sources import (
     policy_texts,
-    shown_name,
+    revoke_trust,
+    sources_in,
+    trust_files,
+    trust_store,
     trusted_files,
-    walk_to_trust,
 )
+from kogniterm.runtime.trust.trust_store import TrustFinding, joined
 from kogniterm.sessions.records import Noted
 from kogniterm.types import Phrase
 
@@ -62,7 +63,7 @@ class FolderTrust(NamedTuple):
     @property
     def rows(self) -> list[tuple[str, Phrase]]:
         """Return the names of the files with their kinds; a skill once."""
-        shown = dict.fromkeys((shown_name(one), one.kind) for one in self.files)
+        shown = dict.fromkeys((one.shown, one.kind) for one in self.files)
         return [(name, _KINDS[kind]) for name, kind in shown]
 
     @property
@@ -75,10 +76,15 @@ class FolderTrust(NamedTuple):
 
 def compare(paths: Paths, folder: Path) -> FolderTrust:
     """Return the files of `folder`, compared with those trusted."""
-    seen, store = walk_to_trust(paths, folder), TrustStore(paths.trust_file)
-    files = seen.files
+    sources, changes = sources_in(paths, folder), dict[str, str]()
+    for one in sources:
+        changes |= trust_store(paths, plugins=one.own).changes(folder, one.files)
     return FolderTrust(
-        files, store.finding(folder, files), seen.passed_over, store.changes(folder, files)
+        tuple(file for one in sources for file in one.files),
+        # A plugin that cannot be used has no files, and nothing that could be trusted.
+        joined(one.finding for one in sources if one.files or not one.own),
+        tuple(problem for one in sources for problem in one.seen.passed_over),
+        changes,
     )
 
 
@@ -91,7 +97,7 @@ async def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
     """
     project_hooks(files)
     session.policy.use_project_rules(policy_texts(files))
-    store_of(session).trust(Path(session.folder), files)
+    trust_files(session.archive.paths, Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
     await _use(session)
@@ -103,7 +109,7 @@ async def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
 
 async def revoke(session: LiveSession) -> Report:
     """Revoke the trust of the session's folder. Raises `UsageError` when it was not trusted."""
-    report = revoke_folder(store_of(session), Path(session.folder))
+    report = revoke_folder(session.archive.paths, Path(session.folder))
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
     await _use(session)
@@ -111,17 +117,12 @@ async def revoke(session: LiveSession) -> Report:
     return report
 
 
-def revoke_folder(store: TrustStore, folder: Path) -> Report:
+def revoke_folder(paths: Paths, folder: Path) -> Report:
     """Revoke the trust of `folder`. Raises `UsageError` when it was not trusted."""
-    if not store.revoke(folder):
+    if not revoke_trust(paths, folder):
         raise UsageError("{folder} is not trusted.", folder=folder)
     told = Phrase("Trust revoked. The folder's files no longer apply.")
     return Report({"folder": str(folder), "trusted": False}, [told])
-
-
-def store_of(session: LiveSession) -> TrustStore:
-    """Return the record of the trusted folders."""
-    return TrustStore(session.archive.paths.trust_file)
 
 
 async def _use(session: LiveSession) -> None:

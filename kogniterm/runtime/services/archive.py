@@ -24,7 +24,8 @@ from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectFile, ProjectWalk
-from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS, trusted_files
+from kogniterm.runtime.trust.trust_sources import trusted_files
+from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS
 from kogniterm.sessions.forget_words import forget
 from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher

@@ -6,6 +6,7 @@ part; each part is read by the reader of its kind, with the plugin's name before
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -52,13 +53,14 @@ class PluginFolder(NamedTuple):
 class PluginPart(NamedTuple):
     """A file that is a part of a plugin; `below` is its name in the place of its kind.
 
-    Of a skill `place` is the folder that it is in.
+    Of a skill `place` is the folder that it is in. A part in the manifest has its own `text`.
     """
 
     file: str
     kind: PartKind
     below: str
     place: str = ""
+    text: str = ""
 
 
 def read_manifest(text: str) -> tuple[str, Mapping[str, Any]]:
@@ -80,9 +82,11 @@ def parts_of(manifest: Mapping[str, Any], names: Collection[str]) -> Iterator[Pl
     """Yield the parts among the files `names` of a plugin, and what its manifest names in vain."""
     for kind, (field, usual) in _PLACES.items():
         given, places = manifest.get(field), {usual: None}
-        for one in given if isinstance(given, list) else [given]:
+        for number, one in enumerate(given if isinstance(given, list) else [given]):
             if isinstance(one, dict) and kind in ("hooks", "mcp"):
-                yield PluginPart(MANIFEST, kind, "")
+                # Each has its own name, and so its own digest and diff.
+                name = f"{MANIFEST}#{field}[{number}]"
+                yield PluginPart(name, kind, "", text=json.dumps(one, indent=2))
             elif isinstance(one, str):
                 place = posixpath.normpath(one)
                 if any(_below(place, name) is not None for name in names):

@@ -92,6 +92,11 @@ class ProjectFile:
     below: str = ""
 
     @property
+    def shown(self) -> str:
+        """Return the name as it is listed: of a skill, that of its folder."""
+        return self.part or self.name
+
+    @property
     def filled(self) -> str:
         """Return the text with the folder of its plugin put in."""
         return self.plugin.filled(self.text) if self.plugin is not None else self.text
@@ -228,7 +233,11 @@ def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
         if isinstance(part, Phrase):
             problems.append(Phrase("Plugin {path}: {why}.", {"path": name, "why": part}))
             continue
-        file = replace(unused.pop(part.file, pinned[part.file]), plugin=plugin, below=part.below)
+        if part.text:
+            found = _file(part.file, part.kind, part.text.encode())
+        else:
+            found = unused.pop(part.file, pinned[part.file])
+        file = replace(found, plugin=plugin, below=part.below)
         if part.kind == "skill":
             skills.setdefault(part.place, []).append(replace(file, name=part.below))
         elif file.is_text:
@@ -240,10 +249,10 @@ def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
     described = [
         ProjectSkill(
             posixpath.normpath(f"{name}/{top}"),
-            tuple(sorted(found, key=lambda one: one.name != SKILL_FILE)),
+            tuple(sorted(inside, key=lambda one: one.name != SKILL_FILE)),
             plugin=plugin,
         )
-        for top, found in skills.items()
+        for top, inside in skills.items()
     ]
     files += _named(described)
     files += (

@@ -9,105 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kogniterm.host.safe_files import resolve_path
-from kogniterm.paths import Paths
 from kogniterm.runtime.trust.plugin_folders import MANIFEST
-from kogniterm.runtime.trust.project_places import (
-    ProjectFile,
-    ProjectWalk,
-    folders_with,
-    walk,
-    walk_plugin,
-)
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.storage.folders import private_folder, read_file, read_own_json, write_private
 from kogniterm.text.file_text import unified_diff
 from kogniterm.types import Phrase
 
 TRUSTED_TEXTS = "trusted-texts"
 """The folder of the texts that were trusted, beside the record."""
-
-
-class TrustSource(NamedTuple):
-    """A folder whose files have an effect once the user trusts it: a project, or an `own` plugin.
-
-    `own` plugins are in the user's configuration, and in force in every folder.
-    """
-
-    folder: Path
-    seen: ProjectWalk
-    finding: TrustFinding
-    own: bool
-
-    @property
-    def notices(self) -> tuple[Phrase, ...]:
-        """Return what the user is told about files that are not in force, or changed."""
-        files, finding = self.seen.files, self.finding
-        told = list(finding.texts) if finding.known else []
-        # A rule that is gone or no longer readable has no effect any more: the user is told.
-        if files and not finding.trusted:
-            # A folder that is not known needs no second notice: this one says how to trust it.
-            names = dict.fromkeys(
-                shown_name(one) if one.plugin is None else one.plugin.shown for one in files
-            )
-            ignored = Phrase(
-                "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
-                {"names": ", ".join(names)},
-            )
-            plugin = Phrase(
-                "Plugin {path} not used until you trust it: kogniterm trust -C {path}",
-                {"path": self.folder},
-            )
-            told.append(plugin if self.own else ignored)
-        return (*told, *self.seen.passed_over)
-
-
-def trust_sources(
-    paths: Paths, folder: Path, seen: ProjectWalk | None = None
-) -> tuple[TrustSource, ...]:
-    """Return the user's plugins and the project `folder`; of two plugins of one name, the first.
-
-    `seen` is what a walk just found in the folder; without it, the folder is walked.
-    """
-    store, own = TrustStore(paths.trust_file), paths.extensions.plugins
-    places = [own / name for name in folders_with(MANIFEST, own)]
-    walks = [(place, walk_plugin(place, str(place), own=True)) for place in places]
-    taken, found = set[str](), list[TrustSource]()
-    for place, here in (*walks, (folder, seen or walk(folder))):
-        left = here.without(taken)
-        taken |= set(here.plugins)
-        finding = store.finding(place, here.files)
-        found.append(TrustSource(place, left, finding, len(found) < len(walks)))
-    return tuple(found)
-
-
-def trusted_files(
-    paths: Paths, folder: Path, seen: ProjectWalk | None = None
-) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
-    """Return the files that may have an effect in `folder`, and notices about the others.
-
-    They are those of the user's plugins and its own. `seen` is what a walk just found there.
-    """
-    sources = trust_sources(paths, folder, seen)
-    files = tuple(file for one in sources if one.finding.trusted for file in one.seen.files)
-    return files, tuple(notice for one in sources for notice in one.notices)
-
-
-def walk_to_trust(paths: Paths, folder: Path) -> ProjectWalk:
-    """Return what trusting `folder` would put in force: a project's files, or a plugin of yours."""
-    own = paths.extensions.plugins
-    for name in folders_with(MANIFEST, own):
-        if resolve_path(own / name) == resolve_path(folder):
-            return walk_plugin(folder, str(own / name), own=True)
-    return walk(folder)
-
-
-def shown_name(file: ProjectFile) -> str:
-    """Return the name of a file as it is listed: of a skill, that of its folder."""
-    return file.part or file.name
 
 
 class TrustFinding(NamedTuple):
@@ -141,6 +54,17 @@ class TrustFinding(NamedTuple):
         return tuple(found)
 
 
+def joined(findings: Iterable[TrustFinding]) -> TrustFinding:
+    """Return the comparison of a folder that has several records."""
+    found = tuple(findings)
+    return TrustFinding(
+        known=all(one.known for one in found),
+        new=tuple(name for one in found for name in one.new),
+        changed=tuple(name for one in found for name in one.changed),
+        gone=tuple(name for one in found for name in one.gone),
+    )
+
+
 def compare(found: Mapping[str, str], trusted: Mapping[str, str] | None) -> TrustFinding:
     """Compare the files `found` (name to hash) with those trusted, None for an unknown folder."""
     if trusted is None:
@@ -155,23 +79,31 @@ def compare(found: Mapping[str, str], trusted: Mapping[str, str] | None) -> Trus
 
 
 class TrustStore:
-    """The folders that the user trusts, with the hashes of what they held then."""
+    """The folders that the user trusts, with the hashes of what they held then.
 
-    def __init__(self, file: Path) -> None:
+    With `plugins` they are trusted as plugins of the user: one folder can be that and a project,
+    and trust of the one is none of the other.
+    """
+
+    def __init__(self, file: Path, *, plugins: bool = False) -> None:
         self._file = file
         self._texts = file.with_name(TRUSTED_TEXTS)
+        self._below = f"/{MANIFEST}" if plugins else ""
+
+    def _key(self, folder: Path) -> str:
+        return os.path.realpath(folder) + self._below
 
     def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
         """Compare the files found in `folder` with those trusted."""
-        return compare(_hashes(files), self._load().get(os.path.realpath(folder)))
+        return compare(_hashes(files), self._load().get(self._key(folder)))
 
     def knows(self, folder: Path) -> bool:
         """Return whether the user trusts the folder, whatever changed in it since."""
-        return os.path.realpath(folder) in self._load()
+        return self._key(folder) in self._load()
 
     def folders(self) -> tuple[str, ...]:
-        """Return the trusted folders."""
-        return tuple(sorted(self._load()))
+        """Return the trusted folders, of projects and plugins."""
+        return tuple(sorted({name.removesuffix(f"/{MANIFEST}") for name in self._load()}))
 
     def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
         """Record that the user trusts what `folder` holds now."""
@@ -179,12 +111,12 @@ class TrustStore:
         for one in files:
             if one.is_text:
                 write_private(self._texts / one.digest, one.text.encode())
-        self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
+        self._save({**self._load(), self._key(folder): _hashes(files)})
 
     def revoke(self, folder: Path) -> bool:
         """Revoke the trust of `folder`; return False when there was none."""
         recorded = dict(self._load())
-        known = recorded.pop(os.path.realpath(folder), None) is not None
+        known = recorded.pop(self._key(folder), None) is not None
         if known:
             self._save(recorded)
         return known
@@ -194,7 +126,7 @@ class TrustStore:
 
         A file whose trusted text is not known any more has none.
         """
-        known = self._load().get(os.path.realpath(folder), {})
+        known = self._load().get(self._key(folder), {})
         found = {}
         for one in files:
             digest = known.get(one.name, one.digest)
@@ -223,8 +155,3 @@ class TrustStore:
 
 def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
     return {file.name: file.digest for file in files}
-
-
-def policy_texts(files: tuple[ProjectFile, ...]) -> dict[str, str]:
-    """Return the texts of the rules among `files`, by file name."""
-    return {file.name: file.text for file in files if file.kind == "policy"}

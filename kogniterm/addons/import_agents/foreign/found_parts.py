@@ -14,7 +14,7 @@ from typing import Any
 
 from kogniterm.addons.import_agents.foreign.found import ForeignHook, Found, Place, SkillFile
 from kogniterm.addons.import_agents.foreign.source_files import SourceFiles
-from kogniterm.agent.plan.plan_parse import AGENT_NAME
+from kogniterm.agent.plan.plan_parse import OWN_AGENT_NAME
 from kogniterm.errors import UnusableValueError, why
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, MAX_COMMAND
@@ -177,7 +177,7 @@ class Findings:
     def agent(self, name: str, text: str) -> None:
         """Add a sub-agent."""
         typed = name_of(name.rpartition("/")[2])
-        if not AGENT_NAME.match(typed):
+        if not OWN_AGENT_NAME.match(typed):
             self.leave_out(
                 Phrase("Sub-agent {name}: its name cannot be typed.", {"name": show_name(name)})
             )
