@@ -45,8 +45,8 @@ OWN = (BESIDE_FACTS, Phrase("memory"))
 
 ROWS_AT_ONCE = 64
 BYTES_AT_ONCE = 1 << 18
-"""Where a text ends that the proof searches as one: in a longer one, the plain search for the words
-of a term, which comes before the slow one, would find each of them somewhere."""
+"""The bounds of a text that the proof searches as one: in a longer one, the plain search for the
+words of a term, which comes before the slow one, would find each of them somewhere."""
 
 BYTES = {False: "BLOB", True: "bytea"}
 """The type of bytes, by whether the database is PostgreSQL."""

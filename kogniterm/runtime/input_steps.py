@@ -53,7 +53,8 @@ async def connect_user(session: LiveSession, given: UserInput | None, io: TurnIO
 
 
 async def open_extensions(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:
-    session.extensions.port.connect(io)
+    for one in session.extensions.port.extensions:
+        one.connect(io)
     await session.extensions.port.opened(io.sink, resumed=bool(session.state.turn))
 
 

@@ -80,8 +80,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 print("MODULES", *sorted(entered))
 """
 CALLS = {
-    ("queue add one", "queue add two"): 29,
-    ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 46,
+    ("queue add one", "queue add two"): 30,
+    ("memory add tea", "memory add rice", "memory forget m1 --yes", "memory forget m2 --yes"): 47,
 }
 """Calls before one, that one, and the modules that it enters once everything is imported."""
 KEY = 12

@@ -242,11 +242,6 @@ class ExtensionPort:
 
     # --- the session and its inputs -------------------------------------------------------------
 
-    def connect(self, io: TurnIO) -> None:
-        """Give the extensions the driver of a turn that begins."""
-        for one in self._at("connect"):
-            one.connect(io)
-
     async def opened(self, sink: EventSink, *, resumed: bool) -> None:
         """Call the extensions before the first turn, once; a turn waits for them."""
         async with self._opening:
@@ -309,10 +304,6 @@ class ExtensionPort:
         for one in self._at("offer_tools", "add"):
             found = {**one.tools(), **found}
         return found
-
-    def unneeded(self) -> set[str]:
-        """Return the names of tools that there is no use for."""
-        return {name for one in self._at("offer_tools", "add") for name in one.unneeded()}
 
     def catalogues(self, before: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the catalogue of each extension, and its withdrawal.

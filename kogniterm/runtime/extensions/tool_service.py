@@ -225,7 +225,8 @@ class ToolService:
     @property
     def offered(self) -> Mapping[str, Tool]:
         """Return the tools that the model gets, besides those of the graph."""
-        hidden = {*self.off, *self.extensions.unneeded()}
+        unneeded = (name for one in self.extensions.extensions for name in one.unneeded())
+        hidden = {*self.off, *unneeded}
         return {name: tool for name, tool in self.known.tools.items() if name not in hidden}
 
     @property
