@@ -158,7 +158,7 @@ def test_a_recorded_session_answers_as_it_did(answering: Opener) -> None:
         ("commands:\n- {command: a, exit: 300}\n", ", line 2: commands[1].exit: "),
         (
             "commands:\n- {command: a, outputx: x}\n",
-            ", line 2: commands[1].outputx: unknown key; did",
+            ", line 2: commands[1].outputx: unknown key (did",
         ),
     ],
 )

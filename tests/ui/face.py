@@ -18,6 +18,7 @@ from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.errors import KognitermError
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.extension_port import ExtensionPort
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.sessions.records import Record
 from kogniterm.types import (
@@ -188,8 +189,8 @@ class PlayedArchive:
     commands: tuple[tuple[str, str], ...] = ()
     store: Any = field(default_factory=PlayedStore)
 
-    def project_commands(self) -> tuple[tuple[str, str], ...]:
-        return self.commands
+    def project_commands(self) -> tuple[ProjectFile, ...]:
+        return tuple(ProjectFile(name, "command", "", text) for name, text in self.commands)
 
 
 class PlayedSkills:
