@@ -285,8 +285,8 @@ def test_a_block_is_read_by_what_it_is_written_for(block: Block, tmp_path: Path)
 @pytest.mark.parametrize(
     "planted",
     [
-        ("docs/agents.md", "markdown", "---\ntools: Raed\n---\nLook.\n"),
-        ("docs/approval.md", "toml", '[[rule]]\ndecision = "alow"\nprogram = "npm"\n'),
+        ("docs/agents.md", "markdown", "---\ntools: Reada\n---\nLook.\n"),
+        ("docs/approval.md", "toml", '[[rule]]\ndecision = "allowx"\nprogram = "npm"\n'),
         ("docs/commands.md", "markdown", "---\ndescripton: Review\n---\n"),
         ("docs/configuration.md", "toml", "max_setps = 80\n"),
         ("docs/hooks.md", "json", '{"hooks": {"PreToolUze": []}}'),
@@ -383,6 +383,6 @@ def test_the_names_in_a_page_exist(page: Path) -> None:
 
 
 def test_a_wrong_name_in_a_page_is_found() -> None:
-    planted = "`/foget` `/keys vim` `--plan-olny` `make tets` KOGNITERM_MODLE the extra `otle`"
+    planted = "`/forgetx` `/keys vim` `--plan-olny` `make tets` KOGNITERM_MODLE the extra `otle`"
     assert len(list(unknown_names("README.md", planted))) == 6
     assert list(unknown_names("README.md", "`/keys vi` `--plan-only` `make test`")) == []
