@@ -42,13 +42,13 @@ def own(flow: Flow, hooks: Hooks) -> None:
     (folder / "hooks.json").write_text(json.dumps({"hooks": hooks}))
 
 
-def of_project(flow: Flow, hooks: Hooks, *, trusted: bool = True) -> None:
+async def of_project(flow: Flow, hooks: Hooks, *, trusted: bool = True) -> None:
     """Write a project's hooks in Claude's file, and trust them."""
     (flow.folder / ".claude").mkdir(exist_ok=True)
     settings = {"model": "opus", "hooks": hooks}
     (flow.folder / ".claude/settings.json").write_text(json.dumps(settings))
     if trusted:
-        trust(flow.session or flow.open(), walk(flow.folder).files)
+        await trust(flow.session or flow.open(), walk(flow.folder).files)
 
 
 def script(*commands: str) -> str:
@@ -215,7 +215,7 @@ async def test_a_hook_never_allows_against_a_rule_nor_for_a_project(make_flow: M
     policy.unlink()
     flow = make_flow(script("touch made"), decisions=[no("no")])
     own(flow, {})
-    of_project(flow, {"PreToolUse": [hook(allow)]})
+    await of_project(flow, {"PreToolUse": [hook(allow)]})
     await flow.run()
     assert not (flow.folder / "made").exists()
 
@@ -472,9 +472,9 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
 ) -> None:
     flow = make_flow("replies: [{run: echo x}, {text: Done.}, {run: echo x}, {text: Done.}]")
     refuse = {"PreToolUse": [hook("exit 2")]}
-    of_project(flow, refuse, trusted=False)
+    await of_project(flow, refuse, trusted=False)
     assert (await flow.run()).exit_code == 0
-    of_project(flow, refuse)
+    await of_project(flow, refuse)
     assert (await flow.run()).exit_code == 3
     session_id = flow.session.id
     flow.close()
@@ -483,13 +483,13 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     file.write_text(json.dumps({"model": "other", "hooks": refuse}))
     assert flow.open(session_id).extensions.hook_service.project.hooks
     flow.close()
-    of_project(flow, {"PreToolUse": [hook("exit 0")]}, trusted=False)
+    await of_project(flow, {"PreToolUse": [hook("exit 0")]}, trusted=False)
     session = flow.open(session_id)
     assert not session.extensions.hook_service.project.hooks
     assert any("settings.json" in str(notice) for notice in session.notices)
-    trust(session, walk(flow.folder).files)
+    await trust(session, walk(flow.folder).files)
     assert session.extensions.hook_service.project.hooks
-    revoke(session)
+    await revoke(session)
     assert not session.extensions.hook_service.project.hooks
 
 
@@ -665,12 +665,12 @@ async def test_hooks_in_landlock(make_flow: MakeFlow, tmp_path: Path) -> None:
 DATA = Path(__file__).resolve().parents[1] / "data" / "hooks"
 
 
-def take(flow: Flow, name: str) -> None:
+async def take(flow: Flow, name: str) -> None:
     """Put a hook set in the format of Claude Code into a project, and trust it."""
     place = flow.folder / ".claude"
     shutil.copytree(DATA / name, place / "hooks")
     (place / "hooks/settings.json").rename(place / "settings.json")
-    trust(flow.session or flow.open(), walk(flow.folder).files)
+    await trust(flow.session or flow.open(), walk(flow.folder).files)
 
 
 async def test_a_formatter_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
@@ -679,7 +679,7 @@ replies:
   - calls: [{tool: write_file, arguments: {path: a.txt, content: "one  \ntwo\t\n"}}]
   - {text: Done.}
 """)
-    take(flow, "formatter")
+    await take(flow, "formatter")
     assert (await flow.run()).exit_code == 0
     assert (flow.folder / "a.txt").read_text() == "one\ntwo\n"
     assert any("a.txt was formatted." in text for text in flow.shown)
@@ -687,7 +687,7 @@ replies:
 
 async def test_a_notifier_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch made"), decisions=[yes])
-    take(flow, "notifier")
+    await take(flow, "notifier")
     await flow.run()
     await appears(flow.folder / "notes.log")
     assert "finished" in (flow.folder / "notes.log").read_text()
