@@ -101,6 +101,7 @@ house:
 
 types:
 	$(BIN)/mypy
+	$(BIN)/mypy .ci/wheel_contents.py
 
 format: install
 	$(BIN)/ruff check --fix $(SOURCES)
