@@ -339,10 +339,12 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         "overwrite": "Overwrites {target}: {files}, {size}; {kept}",
         "write": "Changes {target}: {files}, {size}; {kept}",
     }[effect.kind]
-    return Phrase(template, {**values, "kept": _kept(found)})
+    return Phrase(template, {**values, "kept": _kept(found, effect.target)})
 
 
-def _kept(found: Touched) -> Phrase:
+def _kept(found: Touched, target: str) -> Phrase:
+    if ".git" in Path(target).parts:
+        return Phrase("git's own data")
     if found.tracked >= found.files:
         return Phrase("all tracked by git")
     if found.tracked:

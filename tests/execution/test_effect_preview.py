@@ -58,6 +58,12 @@ def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
     ]
 
 
+def test_what_git_keeps_itself_is_not_said_to_be_untracked(work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / ".git" / "index").write_bytes(b"x" * 8)
+    assert lines(work, Effect("delete", ".git")) == ["Deletes .git: 1 file, 8 B; git's own data"]
+
+
 @needs("git")
 def test_a_hostile_repository_runs_nothing(work: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
