@@ -15,7 +15,7 @@ SOURCES := kogniterm tests benchmarks docs packaging
 # Else pytest compiles the asserts of all tests in each run, which takes 14 seconds of CPU time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check house types format faults plant-faults bench gate eval docs clean
+.PHONY: help install demo announce weights test test-core test-all test-rest test-needs offer-programs test-programs test-machines check house types format faults plant-faults bench gate eval docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "               play the tour"
 	@echo "make test      the tests that need nothing else, and a dozen journeys at a terminal,"
 	@echo "               in under five minutes on two cores"
+	@echo "make test-core the fast tests in a copy without add-ons"
 	@echo "make test-all  every test, with the weights and servers that they need"
 	@echo "make test-programs"
 	@echo "               installs the system's programs that some tests drive"
@@ -69,6 +70,12 @@ weights: $(VENV)/.installed
 # `make check` runs the tests of the house.
 test: install
 	$(PYTEST) --dist worksteal --part fast --ignore=tests/house $(PYTEST_ARGS)
+
+# What is left when every add-on is deleted passes its own tests, in a copy of this checkout.
+test-core: install
+	rm -rf build/core
+	$(BIN)/python -m tests.support.core_copy build/core
+	cd build/core && .venv/bin/python -m pytest -n $(WORKERS) --dist worksteal --part fast --ignore=tests/house $(PYTEST_ARGS)
 
 test-all: offer-programs test-needs
 	$(PYTEST) --dist loadgroup --figures=.pytest_cache/figures.json $(PYTEST_ARGS)

@@ -18,6 +18,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kogniterm import installed
 from kogniterm.paths import resolve
 from tests.support import marking
 from tests.support.fake_gemini import FakeGemini
@@ -232,8 +233,12 @@ def forge(_forge: Forge) -> Iterator[Forge]:
 def warm_starts() -> Iterator[dict[str, str]]:
     """Yield the variables with which programs share one warm server.
 
-    So no session may see anything of the one before. Without them programs start plain.
+    So no session may see anything of the one before. Without them, and without the add-on,
+    programs start plain.
     """
+    if not installed.rows("AROUND_CALL"):
+        yield {}
+        return
     # The address of a socket is short, and pytest's folders need not be.
     with tempfile.TemporaryDirectory(prefix="kt-", dir="/var/tmp") as place:
         runtime = runtime_folder(Path(place))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import subprocess
@@ -12,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import kogniterm
+from tests.support.core_copy import ADD_ONS, delete_rows
 
 PACKAGE = Path(kogniterm.__file__).parent
-ADD_ONS = sorted(one.parent.name for one in PACKAGE.glob("addons/*/__init__.py"))
 JOURNEY = """
 import contextlib, importlib, io, pkgutil, sys
 import kogniterm
@@ -42,19 +41,6 @@ verbs = ("warm", "queue", "recipe", "hosts")
 print(*(f" {verb} " in shown[0] for verb in verbs), "atif" in shown[1])
 sys.exit(status)
 """
-
-
-def delete_rows(table: Path, folder: str) -> None:
-    """Delete the rows of the table that name a part of `kogniterm.addons.FOLDER`."""
-    lines = table.read_text("utf-8").splitlines()
-    for node in ast.parse(table.read_text("utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
-            rows = [one for one in node.value.elts if f"addons.{folder}." not in ast.unparse(one)]
-            kept = ast.unparse(ast.Tuple(rows, ast.Load()))
-            lines[node.lineno - 1] = f"{ast.unparse(node.targets[0])} = {kept}"
-            for number in range(node.lineno, node.end_lineno or node.lineno):
-                lines[number] = ""
-    table.write_text("\n".join(lines), "utf-8")
 
 
 @pytest.mark.parametrize("deleted", [[one] for one in ADD_ONS] + [ADD_ONS], ids="-".join)

@@ -70,7 +70,6 @@ def test_every_place_of_the_parsers_is_known() -> None:
     assert any("--category" in flag.names for flag in found["/memory/add"].flags)
     assert set(found["/completion"].words) == set(SCRIPTS)
     assert found["/sessions/show"].kind == "sessions"
-    assert found["/recipe/run"].kind == "recipes"
     assert found["/run"].kind == "file"
 
 

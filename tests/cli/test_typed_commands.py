@@ -16,8 +16,6 @@ import pytest
 
 from kogniterm.cli import tour
 from kogniterm.ui.questions.answer_keys import KeyTimes
-from tests.addons.recipes.test_recipe_threads import TALK
-from tests.support.other_agents import HOMES, SECRETS
 from tests.support.typist import Typist, typing_here
 
 HELLO = "replies: [{text: Hello., repeat: forever}]"
@@ -27,85 +25,6 @@ HELLO = "replies: [{text: Hello., repeat: forever}]"
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
     with typing_here(tmp_path, monkeypatch) as typist:
         yield typist
-
-
-def test_secrets_are_copied_at_their_own_question(user: Typist) -> None:
-    HOMES["claude"](user.home)
-    answers = [("Import 3 entries? [yes/no]", "y\n"), ("Copy the secrets? [yes/no]", "y\n")]
-    assert user.type("import", "claude", "--only", "mcp", answers=answers) == 0
-    assert "3 entries imported." in user.flat
-    shown = user.shown
-    servers = (user.config / "mcp.json").read_text()
-    assert all(one in servers for one in SECRETS)
-    assert user.type("import", "claude", "--only", "mcp") == 0
-    assert "There is nothing to add." in user.flat
-    assert not any(one in shown + user.shown for one in SECRETS)
-
-
-def test_an_import_that_is_refused_or_has_a_wrong_option_writes_nothing(user: Typist) -> None:
-    HOMES["claude"](user.home)
-    assert user.type("import", "claude", answers=[("Import 10 entries? [yes/no]", "n\n")]) == 2
-    for words, told in (
-        (("claude", "--only", "servers"), "one or more of mcp, hooks"),
-        (("claude", "-C", "/"), "--cwd needs --project."),
-        (("cursor",), "choose from claude, codex"),
-    ):
-        assert user.type("import", *words) == 2
-        assert told in user.flat
-    assert user.type("import", "codex") == 1
-    assert "No settings of Codex were found here." in user.flat
-    assert list(user.config.iterdir()) == []
-
-
-def test_an_import_for_scripts_is_json_or_plain_lines(user: Typist) -> None:
-    HOMES["codex"](user.home)
-    assert user.type("import", "codex", "--dry-run", "--json") == 0
-    plan = json.loads(user.shown[user.shown.index("\n{") :])
-    assert (plan["agent"], plan["written"]) == ("codex", False)
-    assert {one["state"] for one in plan["entries"]} == {"new"}
-    kinds = {"mcp", "hooks", "skills", "commands", "instructions"}
-    assert {one["kind"] for one in plan["entries"]} == kinds
-    assert user.type("import", "codex", stdin=Path(os.devnull)) == 2
-    assert "or --yes" in user.flat
-    assert list(user.config.iterdir()) == []
-
-
-def test_an_import_survives_mistakes_and_names_that_would_control_the_terminal(
-    user: Typist,
-) -> None:
-    HOMES["claude"](user.home)
-    state = user.home / ".claude.json"
-    found = json.loads(state.read_text())
-    evil = "x\x1b]0;owned\x07\x1b[2J\u202e"
-    found["mcpServers"][evil] = {"command": f"run{evil}", "args": ["\r\x1b[1A"]}
-    state.write_text(json.dumps(found))
-    (user.home / ".claude" / "settings.json").write_text("{ this is wrong")
-    (user.home / ".claude" / "commands" / "look.md").write_text("Text\x1b[2Jmore\x1b]0;owned\x07\n")
-    (user.config / "mcp.json").write_text('{"mcpServers": {"github": {"command": "mine"}}}')
-    # The rest is imported, and the exit status says that something is missing.
-    assert user.type("import", "claude", "--yes") == 1
-    assert "settings.json, line 1: not valid JSON" in user.flat
-    assert "! github (differs, kept)" in user.flat
-    assert not {"\x1b", "\x07", "\u202e"} & set(user.shown)
-    assert r"\u{1B}" in user.shown
-    assert json.loads((user.config / "mcp.json").read_text())["mcpServers"]["github"] == {
-        "command": "mine"
-    }
-
-
-def test_an_import_speaks_spanish_and_one_of_a_project_needs_trust(user: Typist) -> None:
-    HOMES["gemini"](user.home)
-    answers = [("¿Importar 6 entradas? [sí/no]", "s\n"), ("¿Copiar los secretos? [sí/no]", "n\n")]
-    assert user.type("--lang", "es", "import", "gemini", answers=answers) == 0
-    assert "6 entradas importadas." in user.flat
-    (user.project / ".gemini").mkdir()
-    headers = {"Authorization": f"Bearer {SECRETS[-1]}"}
-    servers = {"shop": {"httpUrl": "https://shop.example/mcp", "headers": headers}}
-    (user.project / ".gemini" / "settings.json").write_text(json.dumps({"mcpServers": servers}))
-    assert user.type("import", "gemini", "--project", "--yes") == 0
-    assert "once you trust the folder: kogniterm trust" in user.flat
-    written = json.loads((user.project / ".mcp.json").read_text())["mcpServers"]
-    assert written["shop"]["headers"] == {"Authorization": "Bearer ${SHOP_TOKEN}"}
 
 
 COMMANDS = """commands:
@@ -139,7 +58,6 @@ def test_files_with_a_mark_of_bytes_are_read(user: Typist) -> None:
         user.config / "hooks.json": '{"hooks": {"Stop": [{"hooks": [{"command": "true"}]}]}}',
         user.project / ".mcp.json": '{"mcpServers": {"two": {"command": "true"}}}',
         user.project / ".kogniterm" / "policy.toml": rule.format("deny", "curl"),
-        user.home / ".codex" / "config.toml": '[mcp_servers.three]\ncommand = "true"\n',
     }
     for file, text in files.items():
         file.parent.mkdir(exist_ok=True)
@@ -149,14 +67,11 @@ def test_files_with_a_mark_of_bytes_are_read(user: Typist) -> None:
         (("policy", "check", "make"), "=> [allow]"),
         (("policy", "check", "curl x"), "=> [deny]"),
         (("hooks", "list"), "Stop"),
-        (("import", "codex", "--only", "mcp", "--yes"), "1 entry imported."),
     ):
         assert user.type(*words) == 0
         assert told in user.flat
     assert user.type("mcp", "list") == 0
-    assert all(
-        re.search(rf"^{name} ", user.shown, re.MULTILINE) for name in ("one", "two", "three")
-    )
+    assert all(re.search(rf"^{name} ", user.shown, re.MULTILINE) for name in ("one", "two"))
 
 
 def test_mcp_servers_are_written_where_a_link_leads(user: Typist) -> None:
@@ -242,26 +157,6 @@ def test_ctrl_c_ends_a_sign_in(user: Typist, monkeypatch: pytest.MonkeyPatch) ->
     assert user.type("mcp", "login", "peer") == 130
     assert asked == ["https://peer.example/mcp"]
     assert "Traceback" not in user.shown
-
-
-RECIPE = "name: other\nnodes:\n  - {id: files, command: ls}\n"
-
-
-def test_a_recipe_is_replaced_only_on_request_and_its_schema_is_shown(user: Typist) -> None:
-    file = user.project / "count.yaml"
-    file.write_text(RECIPE)
-    save = ("recipe", "save", "count", "--file", str(file))
-    assert user.type(*save) == 0
-    saved = Path(user.shown.strip())
-    assert "name: count" in saved.read_text()
-    file.write_text(RECIPE.replace("ls", "pwd"))
-    assert user.type(*save) == 2
-    assert "--replace" in user.flat
-    assert "pwd" not in saved.read_text()
-    assert user.type(*save, "--replace") == 0
-    assert "pwd" in saved.read_text()
-    assert user.type("recipe", "show", "--schema") == 0
-    assert "nodes" in json.loads(user.shown)["properties"]
 
 
 def test_the_budget_of_a_session_is_shared_by_runs_and_prompts(user: Typist) -> None:
@@ -376,25 +271,6 @@ def test_a_plan_with_a_wrong_reference_is_refused(user: Typist) -> None:
     assert "Hello." not in user.shown
 
 
-REMEMBERING = """replies:
-  - {when: {last_contains: Which, any_contains: I have apple}, text: Apple., repeat: forever}
-  - {when: {last_contains: Which}, text: No apple., repeat: forever}
-  - {when: {last_contains: Remember apple}, text: I have apple., repeat: forever}
-  - {text: Fine., repeat: forever}
-"""
-
-
-def test_a_thread_that_was_deleted_begins_anew(user: Typist) -> None:
-    (user.project / "talk.yaml").write_text(TALK)
-    run = ("recipe", "run", "./talk.yaml", "--model", user.script(REMEMBERING))
-    for word in ("apple", "pear"):
-        assert user.type(*run, f"word={word}") == 0
-        assert "No apple." not in user.flat
-    assert user.type("sessions", "delete", "thread memo", "--yes") == 0
-    assert user.type(*run, "word=pear") == 0
-    assert "No apple." in user.flat
-
-
 def test_tools_are_listed_and_wrong_names_answered(
     user: Typist, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -461,23 +337,10 @@ def test_prompts_are_copied_and_compared(user: Typist) -> None:
     assert "The run is the same as the record." in user.flat
 
 
-def test_kept_replies_and_telemetry_are_reported(user: Typist) -> None:
+def test_kept_replies_are_reported(user: Typist) -> None:
     assert user.type("doctor") in {0, 1}  # 1 without the weights of the embedded model
     assert "kept replies of models: 0 (0 kB)" in user.flat
-    assert "telemetry: off" in user.flat
     assert f"{user.config} is writable" in user.flat
-
-
-def test_spans_are_not_written_to_a_terminal(user: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
-    run = ("run", "--model", user.script(HELLO), "hello")
-    monkeypatch.setattr("os.isatty", lambda _number: True)
-    assert user.type(*run) == 0
-    assert user.flat.count("2>FILE") == 1
-    assert "invoke_agent" not in user.shown
-    monkeypatch.setattr("os.isatty", lambda number: number != 2)
-    assert user.type(*run) == 0
-    assert '"name": "invoke_agent kogniterm"' in user.shown
 
 
 def test_how_thoughts_are_shown_is_chosen_at_the_prompt(user: Typist) -> None:

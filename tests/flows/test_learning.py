@@ -3,57 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from pathlib import Path
 
 import pytest
 
 from kogniterm.types import UserInput, events
-from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
+from tests.flows.conftest import Flow, MakeFlow
 
 ONE = "replies: [{run: '%s'}, {text: Done.}]"
-
-
-def learned(tmp_path: Path) -> list[tuple[str, str]]:
-    file = tmp_path / "data" / "examples.jsonl"
-    if not file.exists():
-        return []
-    pairs = map(json.loads, file.read_text().splitlines())
-    return [(pair["request"], pair["command"]) for pair in pairs]
-
-
-async def test_an_approved_command_that_worked_becomes_an_example(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
-    flow = make_flow(ONE % "echo long" + "\n", decisions=[change_to("echo short"), yes])
-    await flow.run("say it")
-    assert learned(tmp_path) == [("say it", "echo short")]
-
-
-@pytest.mark.parametrize(
-    ("script", "decisions", "flags"),
-    [
-        (ONE % "exit 3", [yes], {}),
-        (ONE % "echo x", [no("")], {}),
-        (ONE % "echo x", None, {}),
-        ("replies: [{run: 'true'}, {run: 'echo x'}, {text: Done.}]", [yes, yes], {}),
-        (ONE % "echo x", [yes], {"learn_commands": False}),
-        (ONE % "echo x", [yes], {"memory": "off"}),
-    ],
-    ids=["failed", "refused", "nobody approved", "several", "switched off", "no memory"],
-)
-async def test_nothing_else_does(
-    make_flow: MakeFlow, tmp_path: Path, script: str, decisions: list, flags: dict[str, object]
-) -> None:
-    await make_flow(script, decisions=decisions, **flags).run("say it")
-    assert learned(tmp_path) == []
-
-
-async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: Path) -> None:
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    flow = make_flow(ONE % f"echo {secret}", decisions=[yes])
-    await flow.run(f"say {secret}")
-    assert learned(tmp_path) == []
 
 
 # --- examples learned from plans ---------------------------------------------------------------
@@ -254,14 +210,6 @@ async def test_only_the_users_own_words_are_remembered(
 
 ASKED = "count the files of heron"
 ANSWERS = "replies: [{text: Three.}, {text: Three.}, {text: Three.}, {text: Three.}]"
-RUNS = """replies:
-- {run: 'echo 3'}
-- {text: Three.}
-- {run: 'echo 3'}
-- {text: Three.}
-- {run: 'echo 3'}
-- {text: Three.}
-"""
 
 
 async def offered(flow: Flow, times: int = 3) -> str:
@@ -279,12 +227,6 @@ async def test_a_repeated_request_is_offered_once(make_flow: MakeFlow) -> None:
     assert "asked this 3 times. To read the answer again" in told
     assert told.endswith(f"kogniterm sessions show {flow.session.id}")
     assert await offered(flow, 1) == ""
-
-
-async def test_commands_of_a_repeated_request_are_offered_as_a_recipe(make_flow: MakeFlow) -> None:
-    flow = make_flow(RUNS)
-    told = await offered(flow)
-    assert f"kogniterm recipe save NAME --session {flow.session.id}" in told
 
 
 @pytest.mark.parametrize("mode", ["session", "off"])

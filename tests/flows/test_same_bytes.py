@@ -40,13 +40,9 @@ from kogniterm.types import (
     Verdict,
     events,
 )
-from tests.addons.acp.conftest import MakeEditor, make_editor
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.test_mcp import trusted
-from tests.support.acp_editor import editing
 from tests.support.generated_commands import KNOWN, generate_commands, placeholders
-
-__all__ = ["make_editor"]
 
 DONE: dict[str, object] = {"text": "Done.", "repeat": "forever"}
 
@@ -446,19 +442,6 @@ async def test_a_program_that_uses_the_library(
         assert asked == made
         assert heard.intents() == [agent.session.journal.digest(one) for one in made]
     assert [(work / f"got-{number}").read_text() for number in range(25)] == [*map(body, made)]
-
-
-async def test_an_editor(make_editor: MakeEditor) -> None:
-    made = harmless(22, 25)
-    editor = make_editor("\n".join(f"  - {json.dumps({'run': one})}" for one in made))
-    editor.answers = ["approve"] * len(made)
-    async with editing(editor):
-        session = await editor.open()
-        await editor.say(session, "go")
-    shown = [one.call["rawInput"]["command"] for one in editor.asked]
-    assert len(shown) == len(made)
-    found = [(editor.work / f"got-{number}").read_text() for number in range(len(made))]
-    assert found == [*map(body, made)]
 
 
 async def test_a_replay(heard: Heard, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,6 +155,18 @@ def test_docstrings_of_other_folders_begin_with_a_noun_or_a_verb(folder: str) ->
     assert files
     parsed = ((file, ast.parse(file.read_text(encoding="utf-8"))) for file in files)
     found = [one for file, tree in parsed for one in gates.openings(file, tree)]
+    assert not found, "\n".join(found)
+
+
+def test_tests_of_the_core_load_no_add_on() -> None:
+    """Else they could not run where it is deleted; `make test-core` runs them there."""
+    loading = re.compile(
+        r"^(?:from|import) (?:kogniterm|tests)(?:\.| import )addons\b", re.MULTILINE
+    )
+    assert loading.search("import os\nfrom tests.addons.acp.conftest import make_editor\n")
+    assert loading.search("from kogniterm import addons\n")
+    files = sorted({*ROOT.glob("tests/**/*.py")} - {*ROOT.glob("tests/addons/**/*.py")})
+    found = [str(file) for file in files if loading.search(file.read_text("utf-8"))]
     assert not found, "\n".join(found)
 
 

@@ -16,6 +16,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
     UsageError,
 )
+from kogniterm.installed import rows
 from kogniterm.models import (
     ModelOptions,
     OpenModels,
@@ -35,7 +36,10 @@ KEYS = {"google_genai": "a", "openai": "b", "anthropic": "c"}
 
 
 def test_every_provider_has_an_opener_and_nothing_else_has() -> None:
-    assert [provider.name for provider in PROVIDERS] == list(OPENERS)
+    openers = [*OPENERS]
+    if not rows("EMBEDDED_MODEL"):
+        openers.remove("local")
+    assert [provider.name for provider in PROVIDERS] == openers
 
 
 def test_every_window_belongs_to_a_provider_and_is_sane() -> None:
@@ -127,7 +131,9 @@ async def test_a_setting_that_the_client_refuses_is_one_sentence() -> None:
 def test_a_provider_without_a_model_uses_its_default() -> None:
     provider, argument = parse_name("google_genai")
     assert argument == provider.default_model
-    assert parse_name("local")[1] == ""
+    assert parse_name("ollama")[1] == ""
+    if rows("EMBEDDED_MODEL"):
+        assert parse_name("local")[1] == ""
     assert parse_name("ollama:llama3:8b")[1] == "llama3:8b"
 
 

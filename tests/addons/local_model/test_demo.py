@@ -12,9 +12,11 @@ import pytest
 
 from kogniterm.addons.local_model.weights import CATALOGUE
 from kogniterm.paths import resolve
-from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.cli.conftest import KOGNITERM, PATIENCE, Shell, shell
 
-DEMO = Path(__file__).parents[2] / "scripts" / "demo"
+__all__ = ["shell"]
+
+DEMO = Path(__file__).parents[3] / "scripts" / "demo"
 COUNT = "{run: wc -l README.md, purpose: Count the lines}"
 ENDINGS = {
     "right": (f"replies: [{COUNT}, {{text: It has 3 lines.}}]", "exit 0", 0),

@@ -1,6 +1,6 @@
 """The warm server of the tests: KogniTerm's own, with all that a turn imports loaded.
 
-    python -P tests/support/warm_server.py FOLDER
+    python -P tests/addons/warm/warm_server.py FOLDER
 
 Questions take a key at `KEY_TIMES`: what tests wait for is a pause, not the user who looks at a
 question.

@@ -9,9 +9,15 @@ from pathlib import Path
 from tests.support.databases import postgres_server, postgres_url
 from tests.support.real_terminal import User
 from tests.support.typing_user import answer, put, scripted
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
 
-__all__ = ["postgres_server", "postgres_url"]
+__all__ = [
+    "open_terminal",
+    "place",
+    "postgres_server",
+    "postgres_url",
+    "pytest_generate_tests",
+]
 
 SCRIPT = """replies:
   - {when: {last_contains: make}, run: touch made}
@@ -60,7 +66,7 @@ def test_the_commands_of_the_page_work_as_they_stand(
     user: User,
     postgres_url: str,  # the fixture
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "many-machines.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "many-machines.md").read_text()
     block = re.search(r"## In five minutes\n.*?```sh\n(.*?)```", page, re.DOTALL)
     assert block is not None
     export, *commands = block[1].splitlines()

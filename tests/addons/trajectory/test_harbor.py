@@ -27,7 +27,7 @@ from tests.support.programs import needs, require_sandbox
 from tests.support.registry_packages import HARBOR, python_programs
 
 pytestmark = needs("bwrap", "git")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "support"
 SERVER = SUPPORT / "mcp_demo" / "demo_server.py"
 SECONDS = 500
