@@ -182,7 +182,7 @@ class _Import:
 
     def _contested(self, fact: Fact) -> Fact:
         """Return `fact` as it may be stored beside the fact that has its slot."""
-        taken = self._repository.in_slot(fact.slot or "", fact.project)
+        taken = self._repository.in_slot(fact.slot, fact.project)
         if taken is None:
             return fact
         candidate = Candidate(fact.text, confidence=fact.confidence, source="imported")

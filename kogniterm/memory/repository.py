@@ -104,7 +104,9 @@ class FactRepository:
         return next(iter(found), None)
 
     def in_slot(self, slot: str | None, project: str) -> Fact | None:
-        """Return the active fact of exactly this scope that answers `slot`."""
+        """Return the active fact of exactly this scope that answers `slot`; None for no slot."""
+        if not slot:
+            return None
         found = self._select("slot = ? AND project_id = ? AND status = 'active'", (slot, project))
         return next(iter(found), None)
 
@@ -415,11 +417,12 @@ class Tombstones:
 
     def lift(self, text: str) -> None:
         """Allow `text` again, because the user repeated it."""
-        for digest in self._digests(text):
-            self._sql.run(
-                "DELETE FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) AND digest = ?",
-                (self._repository.user, self._repository.project, digest),
-            )
+        digests = self._digests(text)
+        self._sql.run(
+            "DELETE FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) "
+            f"AND digest IN ({', '.join('?' * len(digests))})",
+            (self._repository.user, self._repository.project, *digests),
+        )
 
     def _digests(self, text: str) -> list[str]:
         normalised = " ".join(raw_words(text)) or text

@@ -112,11 +112,12 @@ class Updater:
         candidate = self._cleaned(candidate)
         quote = candidate.origin.quote
         # What a model found in passing does not undo a request to forget.
-        if candidate.source == "explicit" and who != "extraction":
-            self._tombstones.lift(candidate.text)
-        elif self._tombstones.holds(candidate.text) or (quote and self._tombstones.holds(quote)):
+        asked = candidate.source == "explicit" and who != "extraction"
+        if not asked and any(self._tombstones.holds(one) for one in (candidate.text, quote) if one):
             return StoredChange("rejected", None, Phrase("it was forgotten on request"))
         with self._repository.transaction():
+            if asked:
+                self._tombstones.lift(candidate.text)
             if known is None or relation is None:
                 known, relation = self._relate(candidate)
             now = self._clock.now()

@@ -68,6 +68,7 @@ def raw_words(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=16)
 def language_of(text: str) -> Language:
     """Return "es" when `text` has more of Spanish than of English, by its common words."""
     words = raw_words(text)

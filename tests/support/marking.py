@@ -15,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import own_sandbox
+
 TABLE = Path(__file__).parents[1] / "markers.toml"
 MARKS = {
     "starts": "starts KogniTerm, another Python program or a server",
     "slow": "takes more than 0.8 seconds of CPU time, or waits for as long",
     "postgres": "needs a PostgreSQL server, which the fixtures start",
     "weights": "loads the embedded model's weights (`make weights`)",
+    "sandboxes": "runs in a kind of sandbox that is not the machine's own",
     "users": "differs for root: users, sandboxes, control groups",
     "packages": "builds or installs a package",
     "registry": "needs programs of npm or PyPI, which a fixture installs",
@@ -69,7 +72,8 @@ def mark(item: pytest.Item) -> None:
         used += [("parameters", one) for one in item.callspec.params.values() if type(one) is str]
     names = {*_of_file(test.partition("::")[0])}
     for row in used:
-        names.update(_marks().get(row, ()))
+        found = _marks().get(row, ())
+        names.update(found if "sandboxes" not in found or row[1] != own_sandbox() else ())
     for name in sorted(names):
         item.add_marker(name)
 
@@ -85,7 +89,8 @@ def _parametrized(item: pytest.Item) -> Iterator[str]:
 def belongs(item: pytest.Item, parts: Sequence[str]) -> bool:
     """Return whether a test belongs to one of some parts of `PARTS`."""
     marks = {one.name for one in item.iter_markers()}
-    mine = ["fast" if "journey" in marks or marks.isdisjoint(_LEFT_OUT) else "rest"]
+    is_journey = "journey" in marks and "sandboxes" not in marks
+    mine = ["fast" if is_journey or marks.isdisjoint(_LEFT_OUT) else "rest"]
     if "users" in marks:
         mine.append({"fast": "users", "rest": "root"}[mine[0]])
     if "needs" in marks or _file_needs(item.path):

@@ -89,3 +89,8 @@ def require_sandbox(kind: SandboxKind | Literal["auto"]) -> Probe:
 def _probed(kind: SandboxKind | Literal["auto"]) -> Probe:
     with tempfile.TemporaryDirectory(prefix="kogniterm-test-", dir="/var/tmp") as folder:
         return probe(Path(folder), kind)  # type: ignore[arg-type]  # "none" is no kind to ask for
+
+
+def own_sandbox() -> SandboxKind:
+    """Return the kind of sandbox that KogniTerm chooses on this machine."""
+    return _probed("auto").kind
