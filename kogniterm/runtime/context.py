@@ -86,7 +86,14 @@ from kogniterm.types import (
     UserInput,
     events,
 )
-from kogniterm.types.images import HEADER_BYTES, IMAGE_BYTES, IMAGE_SIDE, ImageHeader, read_header
+from kogniterm.types.images import (
+    HEADER_BYTES,
+    IMAGE_BYTES,
+    IMAGE_SIDE,
+    ImageHeader,
+    is_cut,
+    read_header,
+)
 
 MOST_FILES = 20
 MOST_NAMES = 200
@@ -412,11 +419,14 @@ class _Attacher:
         size = os.fstat(file.fileno()).st_size
         what = header.describe(size)
         problem = _problem(name, size, header, self.model)
+        data = b"" if problem is not None else file.read()
+        if data and is_cut(data):
+            problem = Phrase("{name} is a damaged image; only its name is sent.", {"name": name})
         if problem is not None:
             self.notices.append(problem)
             return f"[not shown: {what}]"
         self.images.append(
-            image_block(Image(file.read(), header.media_type, name, header.width, header.height))
+            image_block(Image(data, header.media_type, name, header.width, header.height))
         )
         return f"[{what}; image {len(self.images)} of this message]"
 

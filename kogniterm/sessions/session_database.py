@@ -172,16 +172,18 @@ class Recovery(NamedTuple):
     @property
     def text(self) -> Phrase:
         """The report shown to the user."""
+        values = {"file": str(self.moved_to), **self._asdict()}
+        if not self.lost:
+            return Phrase(
+                "The database was damaged and was moved to {file}. Sessions recovered: "
+                "{sessions}; records recovered: {records}; none is missing between them.",
+                values,
+            )
         return Phrase(
             "The database was damaged and was moved to {file}. Sessions "
             "recovered: {sessions}; records recovered: {records}; records "
             "lost: at least {lost}.",
-            {
-                "file": str(self.moved_to),
-                "sessions": self.sessions,
-                "records": self.records,
-                "lost": self.lost,
-            },
+            values,
         )
 
 

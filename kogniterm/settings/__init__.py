@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "names_in",
     "proxies",
+    "proxy_variables",
     "quick",
 ]
 
@@ -60,6 +61,12 @@ def proxies() -> dict[str, str | None]:
             exact = name.lower() == "localhost" or name.replace(".", "").isdigit()
             found[f"all://{'' if exact else '*'}{host}"] = None
     return found
+
+
+def proxy_variables() -> list[str]:
+    """Return the variables that name a proxy in this environment."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    return sorted(name for name, value in os.environ.items() if value and name.lower() in names)
 
 
 def load(

@@ -49,7 +49,7 @@ from kogniterm.tools.workspace_paths import (
     with_real_path,
 )
 from kogniterm.types import EffectClass, Image, Observation
-from kogniterm.types.images import HEADER_BYTES, read_header
+from kogniterm.types.images import HEADER_BYTES, is_cut, read_header
 
 MAX_LINES = 1_000
 MAX_CHARS = 22_000
@@ -174,7 +174,10 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
             path=path,
             what=what,
         )
-    image = Image(file.read(), header.media_type, path.name, header.width, header.height)
+    data = file.read()
+    if is_cut(data):
+        raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
+    image = Image(data, header.media_type, path.name, header.width, header.height)
     return Observation(f"[{what}]", (image,))
 
 

@@ -52,8 +52,11 @@ def real_path(cwd: str, name: str) -> Path:
 def _that_reads_the_same(path: Path) -> Path:
     r"""Return the file beside the missing `path` whose name a model writes in the same way.
 
-    It may have other blanks, composed letters, or bytes that are shown as `\xe9`.
+    It may have other blanks, composed letters, or bytes that are shown as `\xe9`, and so may the
+    folders it is in.
     """
+    if not os.path.lexists(path.parent):
+        path = _that_reads_the_same(path.parent) / path.name
     try:
         with listable(path.parent) as folder, os.scandir(folder) as entries:
             names = [entry.name for entry in entries]

@@ -59,6 +59,16 @@ def read_header(data: bytes) -> ImageHeader | None:
     return None
 
 
+def is_cut(data: bytes) -> bool:
+    """Return whether the end is missing of the PNG, JPEG or WebP image that `data` is."""
+    if data.startswith(b"\x89PNG"):
+        return b"IEND\xaeB`\x82" not in data
+    if data.startswith(b"\xff\xd8"):
+        # A thumbnail before the frame has an end of its own.
+        return data.find(b"\xff\xd9", _frame(data)) < 0
+    return data.startswith(b"RIFF") and _little(data, 4, 4) + 8 > len(data)
+
+
 def _sized(media_type: str, size: tuple[int, int]) -> ImageHeader:
     return ImageHeader(media_type, *size) if all(size) else ImageHeader(media_type)
 
@@ -70,20 +80,25 @@ def _png(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """Read segment by segment to the first frame header."""
+    place = _frame(data)
+    size = data[place + 5 : place + 7], data[place + 7 : place + 9]
+    return int.from_bytes(size[1]), int.from_bytes(size[0])
+
+
+def _frame(data: bytes) -> int:
+    """Return where the first frame header of a JPEG is, segment by segment; the end without one."""
     place = 2
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]
         if marker == 0xFF:
             place += 1
         elif marker in _FRAMES:
-            height, width = data[place + 5 : place + 7], data[place + 7 : place + 9]
-            return int.from_bytes(width), int.from_bytes(height)
+            return place
         elif marker in _ALONE:
             place += 2
         else:
             place += 2 + int.from_bytes(data[place + 2 : place + 4])
-    return 0, 0
+    return len(data)
 
 
 def _webp(data: bytes) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.inputs.custom_commands import command_input, custom_commands_of
 from kogniterm.runtime.operations import trust_actions
 from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.trust.trust_sources import trust_files
+from kogniterm.runtime.trust.trust_sources import trust_files, trust_store
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow
@@ -74,6 +74,15 @@ def parts(session: LiveSession) -> set[str]:
 
 
 ALL = {"/review:check", "@review:checker", "review:tidy", "plugin_review_files", SAYS}
+
+
+def test_trust_of_an_own_plugin_records_no_project(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: []")
+    folder = install(of_user(flow))
+    (folder / ".mcp.json").unlink()  # a file of projects, too
+    trust(flow, folder)
+    assert not trust_store(resolve(flow.environ)).revoke(folder)
+    assert trust_store(resolve(flow.environ), plugins=True).revoke(folder)
 
 
 async def test_a_plugin_of_a_project_is_trusted_as_one_and_shows_all_its_parts(

@@ -78,6 +78,7 @@ def test_a_broken_header_costs_nothing(path: Path) -> None:
     assert recovery.sessions == COUNT
     assert recovery.records == COUNT * (TURNS * RECORDS_PER_TURN + 1)
     assert recovery.lost == 0
+    assert str(recovery.text).endswith("; none is missing between them.")
     assert all(verify(store.database, info.id).intact for info in store.sessions())
     assert len(store.search("task")) == 20
     store.close()

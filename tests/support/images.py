@@ -21,11 +21,11 @@ def png(width: int = 4, height: int = 3) -> bytes:
 
 
 def jpeg(width: int, height: int, profile: int = 40_000) -> bytes:
-    """Return a JPEG whose frame header follows a large colour profile, fill bytes and tables."""
-    app = b"\xff\xe1" + struct.pack(">H", profile + 2) + b"\xff\xc0" * (profile // 2)
+    """Return a JPEG; its frame follows a large profile with ends of its own, and tables."""
+    app = b"\xff\xe1" + struct.pack(">H", profile + 2) + b"\xff\xd9" * (profile // 2)
     table = b"\xff\xc4" + struct.pack(">H", 19) + b"\0" * 17
     frame = b"\xff\xff\xc2" + struct.pack(">HBHH", 17, 8, height, width) + b"\0" * 20
-    return b"\xff\xd8" + app + table + frame
+    return b"\xff\xd8" + app + table + frame + b"\xff\xd9"
 
 
 def gif(width: int, height: int) -> bytes:

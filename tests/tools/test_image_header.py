@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.types.images import ImageHeader, read_header
+from kogniterm.types.images import ImageHeader, is_cut, read_header
 from tests.support.images import gif, jpeg, png, webp
 
 
@@ -32,6 +32,13 @@ def test_a_cut_header_is_an_image_without_size(data: bytes) -> None:
     header = read_header(data)
     assert header is not None
     assert not header.whole
+
+
+@pytest.mark.parametrize("data", [png(640, 48), jpeg(640, 48), webp("VP8X", 640, 48)])
+def test_an_image_without_its_end_is_cut(data: bytes) -> None:
+    assert is_cut(data[:-1])
+    assert not is_cut(data)
+    assert not is_cut(data + b"more of a film")
 
 
 @pytest.mark.parametrize("data", [b"", b"BMW sells cars", b"GIF8 is no header", b"RIFF1234WAVE"])

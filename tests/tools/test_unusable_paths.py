@@ -13,6 +13,7 @@ from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.file_tools import edit_file, read_file, write_file
+from kogniterm.tools.workspace_paths import real_path
 from tests.support.ordinary import ordinary
 
 NAMES = [
@@ -121,3 +122,11 @@ async def test_the_longest_name_there_can_be_is_written(work: Path) -> None:
     for content in ("one\n", "two\n"):
         await tool.run(tool.check({"path": name, "content": content}))
         assert (work / name).read_text() == content
+
+
+def test_blanks_of_folders_are_read_as_those_of_files(tmp_path: Path) -> None:
+    real = tmp_path / "Shots\u202fPM" / "one\u00a0two" / "a\u202fb.txt"
+    real.parent.mkdir(parents=True)
+    real.write_text("one\n")
+    assert real_path(str(tmp_path), "Shots PM/one two/a b.txt") == real
+    assert real_path(str(tmp_path), "Shots PM/new/b.txt") == tmp_path / "Shots\u202fPM/new/b.txt"

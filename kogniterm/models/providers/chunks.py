@@ -38,9 +38,37 @@ def tool_form(tool: ToolSpec) -> dict[str, Any]:
         "function": {
             "name": tool.name,
             "description": tool.description,
-            "parameters": dict(tool.parameters),
+            "parameters": valid_schema(tool.parameters),
         },
     }
+
+
+def valid_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's schema without the names that lead nowhere.
+
+    For one reference or required property that is missing, providers refuse every tool.
+    """
+    return dict(_valid(schema, schema))
+
+
+def _valid(schema: object, root: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list | tuple):
+        return [_valid(one, root) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: _valid(one, root) for key, one in schema.items()}
+    properties, required = schema.get("properties", {}), schema.get("required")
+    is_object = schema.get("type") == "object" or "properties" in schema
+    if is_object and isinstance(properties, Mapping) and isinstance(required, list | tuple):
+        kept["required"] = [name for name in required if name in properties]
+    if isinstance(reference := schema.get("$ref"), str):
+        target: object = root if reference.startswith("#") else None
+        for step in reference.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            target = target.get(step) if isinstance(target, Mapping) else None
+        if target is None:
+            del kept["$ref"]
+    return kept
 
 
 KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")

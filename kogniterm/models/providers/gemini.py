@@ -180,11 +180,13 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             if self._declared[0] != request.tools:
                 from google.genai.types import Tool
 
+                from kogniterm.models.providers.chunks import valid_schema
+
                 forms = [
                     {
                         "name": tool.name,
                         "description": tool.description,
-                        "parameters_json_schema": _closed(tool.parameters, tool.parameters),
+                        "parameters_json_schema": valid_schema(tool.parameters),
                     }
                     for tool in request.tools
                 ]
@@ -339,20 +341,3 @@ PROBLEMS = {
     "TOO_MANY_TOOL_CALLS": str(Phrase("it called too many functions in a row")),
 }
 """Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""
-
-
-def _closed(schema: object, root: Mapping[str, Any]) -> Any:
-    """Return a schema without references that lead nowhere, for which Gemini refuses all tools."""
-    if isinstance(schema, list | tuple):
-        return [_closed(one, root) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    kept = {key: _closed(one, root) for key, one in schema.items()}
-    if isinstance(reference := schema.get("$ref"), str):
-        target: object = root if reference.startswith("#") else None
-        for step in reference.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(step) if isinstance(target, Mapping) else None
-        if target is None:
-            del kept["$ref"]
-    return kept

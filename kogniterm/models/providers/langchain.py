@@ -148,7 +148,9 @@ class LangChainModel(ProviderModel[ProviderClient]):
         if self._bound is None or self._bound[0] != tools:
             forms = [tool_form(tool) for tool in tools]
             if self._marks:
-                forms = [*forms[:-1], {**_anthropic_form(tools[-1]), **CACHED}]
+                form = forms[-1]["function"]
+                last = {"name": form["name"], "description": form["description"]}
+                forms[-1] = {**last, "input_schema": form["parameters"], **CACHED}
             self._bound = tools, client.chat.bind_tools(forms)
         return self._bound[1]
 
@@ -372,12 +374,6 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Pr
         **thinking,
     )
     return ProviderClient(chat, own.close, CACHED if options.prompt_cache else {})
-
-
-def _anthropic_form(tool: ToolSpec) -> dict[str, Any]:
-    """Return `tool` in Anthropic's own form, the only one that a mark can be added to."""
-    schema = dict(tool.parameters)
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 LEAST_THINKING = 1_024

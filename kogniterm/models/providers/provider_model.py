@@ -29,7 +29,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import Provider
-from kogniterm.settings import proxies
+from kogniterm.settings import proxies, proxy_variables
 from kogniterm.text.shorten import gist
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
@@ -370,6 +370,13 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
     kinds = {kind.__name__ for kind in type(error).__mro__}
     values: dict[str, object] = {"provider": provider, "host": host, "detail": detail(error)}
     if kinds & {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}:
+        if variables := proxy_variables():
+            return ModelUnavailableError(
+                "Cannot reach {provider} at {host} ({detail}); check the network, the address and "
+                "the proxy in {variables}.",
+                **values,
+                variables=", ".join(variables),
+            )
         return ModelUnavailableError(
             "Cannot reach {provider} at {host} ({detail}); check the network and the address.",
             **values,

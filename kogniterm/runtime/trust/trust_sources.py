@@ -113,7 +113,9 @@ def trust_store(paths: Paths, *, plugins: bool = False) -> TrustStore:
 
 def trust_files(paths: Paths, folder: Path, files: tuple[ProjectFile, ...]) -> None:
     """Record that the user trusts exactly `files` of `folder`, each for the source it is of."""
-    kinds: dict[bool, list[ProjectFile]] = {False: []}
+    kinds = dict[bool, list[ProjectFile]]()
+    if not files or trust_store(paths).knows(folder):
+        kinds[False] = []  # of what was trusted there, nothing may be left
     for one in files:
         kinds.setdefault(one.plugin is not None and one.plugin.own, []).append(one)
     for plugins, found in kinds.items():

@@ -13,7 +13,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.net import mark_untrusted
 from kogniterm.types import Image, Observation
-from kogniterm.types.images import HEADER_BYTES, read_header
+from kogniterm.types.images import HEADER_BYTES, is_cut, read_header
 
 MAX_TEXT = 2_000_000
 """Characters read of one result; the model sees the ends of what is longer than its share."""
@@ -105,7 +105,8 @@ def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> N
         texts.append(f"[{name}: not shown, because it is not valid base64]")
         return
     header = read_header(raw[:HEADER_BYTES])
-    if header is None or not header.whole or not header.fits(len(raw)) or len(images) >= MAX_IMAGES:
+    sent = header is not None and header.whole and header.fits(len(raw)) and not is_cut(raw)
+    if header is None or not sent or len(images) >= MAX_IMAGES:
         texts.append(f"[{name}: {len(raw)} bytes, not shown]")
         return
     images.append(Image(raw, header.media_type, name, header.width, header.height))

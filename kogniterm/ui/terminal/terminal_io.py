@@ -149,15 +149,18 @@ class AnswerFilter:
         self.expecting = False
         self._on_answer = on_answer
         self._held = ""
+        self._goes_on = False
 
     def feed(self, data: str) -> str:
         """Return the keys in `data`; a sequence is held back until all of it is there."""
-        if self._held.startswith(_PASTE):
-            if data == "\x03":  # frees the keyboard of a paste whose end was lost
-                data = _PASTE_END + data
-            if _PASTE_END not in self._held[-len(_PASTE_END) :] + data:
-                self._held += data
-                return ""
+        more = _PASTE_END in data or (len(data) > 1 and data[0] != "\x1b")
+        if self._goes_on and more and not data.startswith(_PASTE):
+            data = _PASTE + data  # it was slow; no key sends so much at once
+        self._goes_on = False
+        end = self._held[-len(_PASTE_END) :]
+        if self._held.startswith(_PASTE) and _PASTE_END not in end + data:
+            self._held += data
+            return ""
         data, self._held = _SEQUENCE.sub(self._keys, self._held + data), ""
         begun = data.rfind(_PASTE)
         if begun < 0 or _PASTE_END in data[begun:]:
@@ -167,12 +170,15 @@ class AnswerFilter:
         return data[:begun]
 
     def release(self) -> str:
-        """Return a key that was held back, such as Esc; what only an answer begins with stays."""
-        answers = self._held[1:2] in ("]", "P", "_", "^") and (self.expecting or self._held[2:])
-        if answers or self._held.startswith(_PASTE):
+        """Return what was held back, such as Esc, once no more comes; the start of an answer stays.
+
+        A paste whose end was lost ends here, so that the next key is one.
+        """
+        if self._held[1:2] in ("]", "P", "_", "^") and (self.expecting or self._held[2:]):
             return ""
         held, self._held = self._held, ""
-        return held
+        self._goes_on = held.startswith(_PASTE)
+        return held + _PASTE_END if self._goes_on else held
 
     def _keys(self, found: re.Match[str]) -> str:
         """Return what the keys are that sent a sequence; "" for an answer of the terminal."""

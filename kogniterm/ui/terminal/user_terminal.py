@@ -219,6 +219,8 @@ _STOP = re.compile("[\x1b\x03]")
 _RECEIVED = b"***"
 _SHORTEST_ROOM = 30
 """Cells behind a question; where fewer are left, the answer is typed below it."""
+_PASTE_SECONDS = 0.5
+"""Seconds of silence after which the end of a paste was lost."""
 _ESCAPE_SECONDS = 0.1
 """Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
@@ -319,13 +321,14 @@ def _silent(fd: int) -> Iterator[None]:
 
 async def _typed_hidden(fd: int, output_fd: int, room: int) -> str | None:
     """Read a line, shown in `room` cells; without any, three stars say that it was received."""
-    keys = ""
+    keys, pasting = "", False
     while True:
         begun = _UNFINISHED.search(keys) is not None
-        more = await _keys_from(fd, _ESCAPE_SECONDS if begun else None)
-        if more == "":  # the terminal is gone, or an Esc stayed alone
+        patience = _PASTE_SECONDS if pasting else _ESCAPE_SECONDS if begun else None
+        more = await _keys_from(fd, patience)
+        if more == "" and not pasting:  # the terminal is gone, or an Esc stayed alone
             return None
-        keys += more
+        keys += more or _PASTE[1]
         pasting = keys.rfind(_PASTE[0]) > keys.rfind(_PASTE[1])
         if pasting or _UNFINISHED.search(keys):
             continue

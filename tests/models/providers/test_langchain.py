@@ -513,7 +513,7 @@ async def test_gemini_gets_the_schemas_of_tools_whole(
         "additionalProperties": False,
     }
     lost = {"a": {"$ref": "#/$defs/none"}, "b": {"$ref": "https://schema.example/x"}, "c": True}
-    odd = {"type": "object", "properties": lost}
+    odd = {"type": "object", "properties": lost, "required": ["a", "gone"]}
     tools = (ToolSpec("whole", "Whole.", schema), ToolSpec("odd", "Odd.", odd))
     fake_gemini.raw(*spoken("google_genai", "done"))
     await ask(open_one("google_genai"), tools=(*TOOLS, *tools))
@@ -521,6 +521,30 @@ async def test_gemini_gets_the_schemas_of_tools_whole(
     assert whole["parameters_json_schema"] == schema
     assert "parameters" not in whole
     assert odd["parameters_json_schema"]["properties"] == {"a": {}, "b": {}, "c": True}
+    assert odd["parameters_json_schema"]["required"] == ["a"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_no_provider_gets_a_required_property_that_is_missing(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    pair = {"type": "object", "required": ["none"]}
+    schema = {"type": "object", "properties": {"pair": pair}, "required": ["pair", "gone"]}
+    fake_gemini.raw(*spoken(provider, "done"))
+    await ask(open_one(provider), tools=(ToolSpec("odd", "Odd.", schema),))
+    sent = json.dumps(fake_gemini.last.body["tools"])
+    assert '["pair"]' in sent
+    assert "gone" not in sent
+    assert "none" not in sent
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_the_variable_of_a_proxy_that_fails_is_named(
+    provider: str, open_one: Opener, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("all_proxy", f"socks5://127.0.0.1:{closed_port}")
+    with pytest.raises(ModelUnavailableError, match="proxy in all_proxy"):
+        await ask(open_one(provider, "http://model.example", tries=1))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])

@@ -119,3 +119,12 @@ async def test_a_shown_line_never_leaves_its_row(ends: tuple[int, int]) -> None:
     assert (await _shown(master, b"y")).endswith(b"\x1b[K" + b"x" * 38 + b"y")
     os.write(master, b"\r")
     assert await line == "x" * 50 + "y"
+
+
+async def test_a_paste_whose_end_was_lost_is_kept(ends: tuple[int, int]) -> None:
+    line = asyncio.ensure_future(hidden_line(ends[1], ends[1], "Key: "))
+    await _shown(ends[0], b"\x1b[?2004h")
+    os.write(ends[0], b"\x1b[200~secret")
+    await _shown(ends[0], b"***")
+    os.write(ends[0], b"\r")
+    assert await line == "secret"

@@ -162,11 +162,21 @@ def test_only_keys_and_pastes_are_typed(sent: str, keys: str) -> None:
         assert "".join(map(taken.feed, pieces)) + taken.release() == keys
 
 
-def test_ctrl_c_ends_a_paste_whose_end_was_lost() -> None:
+def test_a_paste_whose_end_was_lost_swallows_no_keys() -> None:
     keys = AnswerFilter(lambda _background: None)
-    assert keys.feed("\x1b[200~lost") + keys.release() + keys.feed(" more") == ""
-    assert keys.feed("\x03") == "\x1b[200~lost more\x1b[201~\x03"
+    assert keys.feed("\x1b[200~lo") + keys.feed("st\r") == ""
+    assert keys.release() == "\x1b[200~lost\r\x1b[201~"
+    assert keys.feed("\x03") == "\x03"
     assert keys.feed("found") == "found"
+
+
+def test_a_slow_paste_stays_one_to_its_end() -> None:
+    keys = AnswerFilter(lambda _background: None)
+    assert keys.feed("\x1b[200~one") + keys.release() == "\x1b[200~one\x1b[201~"
+    assert keys.feed("two\ry") == ""
+    assert keys.release() == "\x1b[200~two\ry\x1b[201~"
+    assert keys.feed("\r\x1b[201~") == "\x1b[200~\r\x1b[201~"
+    assert keys.feed("y\r") == "y\r"
 
 
 def test_a_typed_byte_of_another_encoding_is_shown_and_sent(peer: OpenPeer, folder: Path) -> None:
