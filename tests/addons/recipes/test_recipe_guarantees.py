@@ -16,12 +16,13 @@ from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.sessions.records import Noted
 from kogniterm.types import events
+from tests.addons.recipes.test_recipe_offer import RUNS
 from tests.addons.recipes.test_recipe_threads import TALK, TALKING, TWO
 from tests.addons.recipes.test_recipes import cook
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.test_durable_first import Disk, disk, watch
 from tests.flows.test_durable_first import commands as watched_commands
-from tests.flows.test_learning import ASKED, RUNS, offered
+from tests.flows.test_learning import ASKED, offered
 from tests.flows.test_plan_mode import DONE, planning
 from tests.flows.test_plan_only import PLAN, plan_only
 from tests.flows.test_same_bytes import Heard, commands, heard
