@@ -30,7 +30,15 @@ from kogniterm.execution.undo import (
 from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.safe_git import host_git
 from kogniterm.storage.folders import expand_path
-from kogniterm.types import CHANGING_KINDS, ActionRequest, Effect, EffectKind, Phrase, RiskReport
+from kogniterm.types import (
+    CHANGING_KINDS,
+    ActionRequest,
+    Effect,
+    EffectKind,
+    Phrase,
+    RiskLabel,
+    RiskReport,
+)
 
 MAX_FILES = 20_000
 MAX_SECONDS = 0.5
@@ -94,22 +102,77 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     found: dict[Effect, None] = {}
     for effect in report.effects:
         late = time.monotonic() > deadline or len(found) >= MAX_MATCHES
-        if late or effect.kind not in CHANGING_KINDS or effect.kind == "delete":
+        if late or effect.kind not in CHANGING_KINDS:
             found[effect] = None
             continue
-        for landed in _landings(effect, root):
+        for landed in _landings(effect, root) if effect.kind != "delete" else (effect,):
             settled = _settled(landed, root)
             if settled is not None:
                 found[settled] = None
+    if not _names_are_certain(report, root):
+        found[Effect("write", "…")] = None
+        if report.label == "workspace_write":
+            why = Phrase("Writes to a file known only at run time.")
+            report = replace(report, label="needs_approval", reasons=(why, *report.reasons))
     parts = tuple(replace(part, folder=_entered(part.folder, root)) for part in report.parts)
     changed = replace(report, effects=tuple(found), parts=parts)
     through = [e for e in found if e.outside and e not in report.effects]
-    if not through or report.label not in ("safe_readonly", "workspace_write"):
+    if not through or report.label == "dangerous":
         return changed
     why = Phrase(
-        "Writes {path}, outside the workspace, through a link.", {"path": through[0].target}
+        "Changes {path}, outside the workspace, through a link.", {"path": through[0].target}
     )
-    return replace(changed, label="needs_approval", reasons=(why, *report.reasons))
+    folders = any(e.kind == "delete" and Path(e.target).is_dir() for e in through)
+    label: RiskLabel = "dangerous" if folders else "needs_approval"
+    return replace(changed, label=label, reasons=(why, *report.reasons))
+
+
+def _names_are_certain(report: RiskReport, root: Path) -> bool:
+    """Return whether the files that a command changes by name are those of that name now.
+
+    They are others where the command goes on in another folder after a failed `cd`, and where it
+    puts a link, or a folder with links, at a name and writes there later.
+    """
+    changing = [effect for effect in report.effects if effect.kind in CHANGING_KINDS]
+    entered = {part.folder for part in report.parts} - {"", "…"} if changing else set()
+    return all(_surely_entered(folder, changing, root) for folder in entered) and not any(
+        _brings_links(effect, root) and _written_below(effect, changing, root)
+        for effect in changing
+    )
+
+
+def _surely_entered(folder: str, changing: Sequence[Effect], root: Path) -> bool:
+    """Return whether the shell is in `folder` after it was to go there."""
+    path = Path(folder)
+    made = Effect("create", os.path.relpath(path, root))
+    if made in changing and not os.path.lexists(path):
+        return os.access(path.parent, os.W_OK | os.X_OK)
+    goes = (_at(effect, root) for effect in changing if effect.kind != "create")
+    return os.access(path, os.X_OK) and path.is_dir() and not any(map(path.is_relative_to, goes))
+
+
+def _brings_links(effect: Effect, root: Path) -> bool:
+    """Return whether what is put at the effect's target may be a link, or a folder with links."""
+    if not effect.source or effect.kind == "delete":
+        return False
+    sources = expand(effect.source, root)
+    below = (entry for path in sources for _, entry in walk(settle_path(path), []))
+    entries = list(islice(below, MAX_MATCHES))
+    return len(entries) in (0, MAX_MATCHES) or any(
+        entry is None or entry.kind in ("link", "absent") for entry in entries
+    )
+
+
+def _written_below(effect: Effect, changing: Sequence[Effect], root: Path) -> bool:
+    """Return whether the command changes the effect's target, or what is below, by another name."""
+    target = _at(effect, root)
+    others = [one for one in changing if one is not effect]
+    return any("…" in one.target or _at(one, root).is_relative_to(target) for one in others)
+
+
+def _at(effect: Effect, root: Path) -> Path:
+    """Return the path of an effect's target, its links not followed."""
+    return Path(os.path.normpath(expand_path(root, effect.target)))
 
 
 def _entered(folder: str, root: Path) -> str:
@@ -147,13 +210,14 @@ def _settled(effect: Effect, root: Path) -> Effect | None:
     path = expand_path(root, effect.target)
     try:
         there = os.path.lexists(path)
-        real = path.resolve() if there else path.parent.resolve() / path.name
+        follows = there and effect.kind != "delete"
+        real = path.resolve() if follows else path.parent.resolve() / path.name
         leaves = not effect.outside and not real.is_relative_to(root.resolve())
     except (OSError, ValueError, RuntimeError):  # a loop of links, or no possible name
         return effect
     if effect.kind == "create" and os.access(path, os.F_OK):
         return None
-    if not there and not _may_be_there(path):
+    if not there and effect.kind != "delete" and not _may_be_there(path):
         effect = replace(effect, kind="create")
     return replace(effect, target=str(real), outside=True) if leaves else effect
 
@@ -447,10 +511,13 @@ class UndoService:
         never = [e.target for e in changed if e.outside or "…" in e.target]
         if never:
             return Phrase("Cannot be undone: {target}", {"target": never[0]})
-        unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
+        # A file that is written and replaced is not the one any more that its other names are.
+        alone = len(changed) > 1 or len(report.programs) > 1
+        paths = self._paths(request, report) if not beyond else ()
+        unkept = self.store.unkept(paths, alone=alone)
         if changed and unkept is not None:
             return Phrase(
-                "Can be undone with /undo, except {target} (too large or not readable).",
+                "Can be undone with /undo, except {target} (too large, unreadable or a hard link).",
                 {"target": unkept.removeprefix(f"{self.workspace}/")},
             )
         if changed and not beyond:

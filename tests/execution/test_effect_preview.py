@@ -171,6 +171,27 @@ def test_a_link_out_of_the_workspace_is_followed_to_where_it_leads(
     assert lines == [f"Creates {other}/f (outside the workspace)"]
 
 
+@pytest.mark.parametrize(
+    ("command", "label"),
+    [
+        ("rm out/f", "needs_approval"),
+        ("mv out/f .", "needs_approval"),
+        ("rm -r out/sub", "dangerous"),
+        ("rm out", "needs_approval"),
+    ],
+)
+def test_what_is_deleted_through_a_link_is_outside(
+    work: Path, tmp_path_factory: pytest.TempPathFactory, command: str, label: str
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "sub").mkdir()
+    (other / "f").touch()
+    (work / "out").symlink_to(other)
+    found = on_disk(classify(command, cwd=str(work), workspace=str(work)), str(work))
+    outside = [Path(one.target).parent for one in found.effects if one.outside]
+    assert (found.label, outside) == (label, [] if command == "rm out" else [other])
+
+
 def test_pipes_and_loops_do_not_block(work: Path) -> None:
     os.mkfifo(work / "src" / "pipe")
     (work / "src" / "loop").symlink_to(work)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kogniterm.approval import classify
 from kogniterm.errors import StorageError
-from kogniterm.execution.effect_preview import UndoService
+from kogniterm.execution.effect_preview import UndoService, on_disk, preview
 from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, PreimageStore
 from kogniterm.types import ActionRequest
 from tests.support.ordinary import ordinary
@@ -254,6 +254,7 @@ def acted(undo_service: UndoService, command: str) -> None:
         ("", "cp -al sub d; echo new > d/b.bin"),
         ("", "cp -s $PWD/a.txt b; echo new > b"),
         ("", "ln -sf run.sh a.txt; echo new > a.txt"),
+        ("ln -s sub k", "ln -sfn run.sh k"),
         ("", "ln -s nowhere sub; echo new > sub/b.bin"),
         ("", "ln a.txt b; chmod 600 b"),
         # another file in the place
@@ -279,6 +280,77 @@ def test_what_links_lead_to_comes_back(
     assert snapshot(work) == before
     store.restore(undo_service.latest())
     assert snapshot(work) == changed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv sub/link m; echo X > m",
+        "cp -a sub/link m; echo X > m",
+        "mv sub d; echo X > d/link",
+        "cp -r sub d; cd d; echo X > link",
+        "ln -s sub n; mv n m; echo X > m/b.bin",
+        "cd gone; echo X > a.txt",
+        "mkdir gone/in; cd gone/in; echo X > a.txt",
+        "pushd run.sh; rm a.txt",
+        "mv sub other; cd sub; echo X > a.txt",
+        "ln a.txt h; cd h; echo X > a.txt",
+    ],
+)
+def test_undo_promises_nothing_of_names_that_change_their_meaning(
+    work: Path, store: PreimageStore, command: str
+) -> None:
+    undo_service = UndoService(store, work)
+    report = on_disk(classify(command, cwd=str(work), workspace=str(work)), str(work))
+    promise = undo_service.promise(ActionRequest("1", "1", "execute_command", command), report)
+    assert (str(promise), report.label) == ("Cannot be undone: …", "needs_approval")
+    assert undo_service.covers(report)  # by a copy of the whole workspace
+    lines = [str(line) for line in preview(report, str(work))]
+    assert "Creates or changes files known only at run time: …" in lines
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv a.txt m; echo X > m",
+        "cp -r sub/b.bin m; sed -i s/x/y/ m",
+        "mv sub/link m; echo X > a.txt",
+        "cd sub; echo X > b.bin",
+        "mkdir new && cd new && echo X > f",
+        "ls; cd gone; ls; touch",
+    ],
+)
+def test_undo_promises_what_names_surely_mean(
+    work: Path, store: PreimageStore, command: str
+) -> None:
+    report = on_disk(classify(command, cwd=str(work), workspace=str(work)), str(work))
+    assert not [one for one in report.effects if "…" in one.target]
+    promise = UndoService(store, work).promise(
+        ActionRequest("1", "1", "execute_command", command), report
+    )
+    changes = any(one.kind != "read" for one in report.effects)
+    assert not changes or str(promise) == "Changes in the workspace can be undone with /undo."
+
+
+@pytest.mark.parametrize(
+    ("command", "promised"),
+    [
+        ("echo X > a.txt", True),
+        ("rm a.txt", True),
+        ("echo X > a.txt; rm a.txt", False),
+        ("echo X > a.txt; sed -i s/X/Y/ a.txt", False),
+        ("echo X > run.sh; rm run.sh", True),
+    ],
+)
+def test_the_promise_names_a_hard_link_that_is_written_and_replaced(
+    work: Path, store: PreimageStore, command: str, promised: bool
+) -> None:
+    os.link(work / "a.txt", work.parent / "other name")
+    report = classify(command, cwd=str(work), workspace=str(work))
+    request = ActionRequest("1", "1", "execute_command", command)
+    told = "Changes in the workspace can be undone with /undo."
+    named = "Can be undone with /undo, except a.txt (too large, unreadable or a hard link)."
+    assert str(UndoService(store, work).promise(request, report)) == (told if promised else named)
 
 
 def test_undo_leaves_a_file_outside_that_took_the_place(

@@ -176,7 +176,8 @@ def link(call: Call) -> None:
     parsed = call.parse()
     sources, target = _split_target(parsed)
     if target is not None and sources:
-        for one in (None,) if parsed.has("T", "no-target-directory") else sources:
+        named = parsed.has("T", "n", "no-target-directory", "no-dereference")
+        for one in (None,) if named else sources:
             call.writes(target, source=one)
     elif len(parsed.operands) == 1:
         name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
