@@ -23,7 +23,7 @@ def main() -> int:
     """Run the requests; return 1 if the sandbox or the weights are missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default=DEFAULT_NAME, help="name of the local model")
-    parser.add_argument("--set", default="unseen", choices=SETS, help="table of the requests")
+    parser.add_argument("--set", default="blind", choices=SETS, help="table of the requests")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated")
     parser.add_argument("--only", default="", help="requests whose id contains this")
     parser.add_argument("--write", action="store_true", help="store the figures")

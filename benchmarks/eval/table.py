@@ -12,7 +12,9 @@ from typing import Literal, get_args
 from benchmarks.eval.scratch import Scratch
 
 TABLES = tuple(Path(__file__).with_name(name) for name in ("tasks.toml", "everyday.toml"))
-NEWER = tuple(Path(__file__).with_name(name) for name in ("fresh.toml", "unseen.toml"))
+NEWER = tuple(
+    Path(__file__).with_name(name) for name in ("fresh.toml", "unseen.toml", "blind.toml")
+)
 """Tables whose writer had not seen the bank, the rules and the other tables."""
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 
