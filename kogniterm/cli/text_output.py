@@ -12,6 +12,7 @@ from typing import TextIO
 from kogniterm.installed import part
 from kogniterm.text.file_text import shown_lines
 from kogniterm.text.sanitize import Sanitizer
+from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean, render, render_again, render_request, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
@@ -170,14 +171,14 @@ class TextSink(events.EventVisitor):
         plan, previous = event.plan, event.previous
         before = {step.id: step for step in previous.walk()} if previous else {}
         if previous is None or previous.revision != plan.revision:
-            self._line(_("plan: {goal}").format(goal=render(plan.goal)))
+            self._line(_("plan: {goal}").format(goal=one_line(plan.goal, 400)))
             before = {}
         for step in plan.walk():
             earlier = before.get(step.id)
             if earlier is not None and replace(earlier, substeps=step.substeps) == step:
                 continue
             indent = "  " if step in plan.steps else "    "
-            line = f"{indent}{_MARKS[step.status]} {step.id}. {render(step.what)}"
+            line = f"{indent}{_MARKS[step.status]} {step.id}. {one_line(step.what, 400)}"
             if earlier is not None and step.failed_checks > earlier.failed_checks:
                 why = render(step.evidence[-1].note)
                 line += f" ({_('check failed: {why}').format(why=why)})"

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeVar
 
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder, sync_folder, write_all
-from kogniterm.storage.stores import without_password
+from kogniterm.storage.stores import without_password, without_secrets
 
 FOLD_AT = 64 * 1024
 """Bytes by which the file may grow before lines that newer ones replace are folded away."""
@@ -270,8 +270,14 @@ def of_server(folder: Path | None, address: str) -> HeadFile | None:
     """Return this machine's head file for a database server; None without a `folder`."""
     if folder is None:
         return None
-    name = hashlib.sha256(without_password(address).encode()).hexdigest()[:12]
-    return HeadFile(folder / f"server-{name}.heads")
+    path, earlier = (
+        folder / f"server-{hashlib.sha256(named.encode()).hexdigest()[:12]}.heads"
+        for named in (without_secrets(address), without_password(address))
+    )
+    if earlier.exists() and not path.exists():  # of a version whose name told of a password
+        with suppress(FileNotFoundError):  # another process was first
+            earlier.rename(path)
+    return HeadFile(path)
 
 
 # --- writing ---------------------------------------------------------------------------------

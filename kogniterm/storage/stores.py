@@ -52,6 +52,17 @@ def without_password(url: str) -> str:
     return shown
 
 
+def without_secrets(url: str) -> str:
+    """Return `url` as it is without a password and secret options: the same for each of them."""
+    for start, end in sorted(_secret_spans(url), reverse=True):
+        option = max(url.rfind("?", 0, start), url.rfind("&", 0, start))
+        if url[start - 1] == ":":
+            url = url[: start - 1] + url[end:]
+        else:
+            url = url[: option + 1] + url[end:].removeprefix("&")
+    return url.replace("://@", "://", 1).rstrip("?&")
+
+
 def without_passwords_of(url: str, text: str) -> str:
     """Return `text` without the secrets of an address, nor parts of them.
 

@@ -359,10 +359,11 @@ def test_a_fact_that_was_changed_by_hand_is_found(
     for text in ("the pelican eats at noon", "the harbour opens at seven"):
         assert shell.run("memory", "add", text).returncode == 0
     tamper(shell, statement)
-    code, shown = verified(shell)
-    assert (code, said in shown) == (1, True), shown
+    checked = shell.run("storage", "check")
+    assert (checked.returncode, said in checked.stderr) == (1, True), checked
     found = json.loads(shell.run("audit", "verify", "--json").stdout)
-    assert [one["intact"] for one in found if one["part"] == "memory"] == [False]
+    ((intact, reason),) = [(o["intact"], o["reason"]) for o in found if o["part"] == "memory"]
+    assert (intact, said.removeprefix("memory: ") in reason) == (False, True), reason
     assert shell.run("audit", "anchor", "--yes").returncode == 0
     assert verified(shell)[0] == 0
 

@@ -24,6 +24,18 @@ def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "\n     hard limits: none apply\n" in shown
 
 
+def test_check_tells_files_as_they_are_on_this_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "there").touch()
+    words = ["policy", "check", "echo x > there > new", "--cwd", str(tmp_path), "--json"]
+    assert dispatch(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {one["target"]: one["kind"] for one in told["effects"]} == {
+        "there": "overwrite", "new": "create",
+    }  # fmt: skip
+
+
 def test_check_as_json_names_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["policy", "check", "rm -rf /", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

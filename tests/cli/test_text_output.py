@@ -13,6 +13,8 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     Phrase,
+    Plan,
+    PlanStep,
     RiskReport,
     Usage,
     Verdict,
@@ -113,3 +115,9 @@ def test_the_name_of_a_file_cannot_draw_a_row() -> None:
         "refused: create a\\u{A}[y] b\\u{200B}.txt",
         "  Writes a\\u{A}[y] b\\u{200B}.txt",
     ]
+
+
+def test_a_step_of_a_plan_cannot_draw_the_row_of_another() -> None:
+    plan = Plan("Tidy\nplan: none", (PlanStep("s1", "Sort\n  [x] s2. Deployed"),))
+    shown = written(events.PlanChanged(plan, None))
+    assert shown.splitlines() == ["plan: Tidy plan: none", "  [ ] s1. Sort [x] s2. Deployed"]

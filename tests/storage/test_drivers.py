@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sqlite3
 import stat
@@ -30,6 +31,7 @@ from kogniterm.storage.drivers import (
     storage_errors,
     transaction,
 )
+from kogniterm.storage.head_file import of_server
 from kogniterm.storage.stores import without_password
 
 NOTES = Migration(1, "notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",))
@@ -227,6 +229,30 @@ def test_deleted_text_is_gone_from_every_file(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
     assert without_password(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("postgresql://me:se@cret@host/db", "postgresql://me@host/db"),
+        ("postgresql://:secret@host/db", "postgresql://host/db"),
+        ("postgresql://me@host/db?password=secret", "postgresql://me@host/db"),
+        ("postgresql://me@host/db?a=b&password=secret", "postgresql://me@host/db?a=b"),
+        ("postgresql://me@host/db?password=secret&a=b", "postgresql://me@host/db?a=b"),
+    ],
+)
+def test_the_head_file_of_a_server_does_not_depend_on_the_password(
+    tmp_path: Path, address: str, name: str
+) -> None:
+    shown = without_password(address)
+    found = [of_server(tmp_path, url) for url in (name, address, shown)]
+    assert len({one.path for one in found if one is not None}) == 1
+    earlier = hashlib.sha256(shown.encode()).hexdigest()[:12]
+    (tmp_path / f"server-{earlier}.heads").write_text("earlier")
+    for url in (address, name):
+        file = of_server(tmp_path, url)
+        assert file is not None
+        assert file.path.read_text() == "earlier"
 
 
 @pytest.mark.parametrize(

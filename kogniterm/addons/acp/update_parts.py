@@ -18,6 +18,7 @@ from acp.schema import (
 
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.file_text import NO_NEWLINE
+from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean, code_block
 from kogniterm.types import ActionRequest, Phrase, Plan, PlanStep
 
@@ -137,7 +138,7 @@ def plan_entries(plan: Plan, say: Say) -> list[PlanEntry]:
 
 
 def _step(step: PlanStep, say: Say) -> str:
-    words = {"step": f"{step.id}. {step.what}"}
+    words = {"step": f"{step.id}. {one_line(step.what, 400)}"}
     if step.status == "failed":
         return say(Phrase("Failed: {step}", words))
     if step.status == "skipped":

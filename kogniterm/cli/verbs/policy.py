@@ -42,13 +42,24 @@ class PolicyDifference(NamedTuple):
 
 
 def judge_command(
-    command: str, folder: str, rules: RuleSet, leases: tuple[Lease, ...], mode: ApprovalMode
+    command: str,
+    folder: str,
+    rules: RuleSet,
+    leases: tuple[Lease, ...],
+    mode: ApprovalMode,
+    *,
+    now: bool = False,
 ) -> tuple[RiskReport, Verdict]:
-    """Return the risk report of a command in `folder`, and the verdict on it."""
+    """Return the risk report of a command in `folder`, and the verdict on it.
+
+    With `now`, files are as they are on this disk, which an earlier command saw otherwise.
+    """
     from kogniterm.approval import Circumstances, classify, judge
+    from kogniterm.execution.effect_preview import on_disk
     from kogniterm.runtime.services.policy_service import with_remotes
 
-    report = with_remotes(classify(command, cwd=folder))
+    report = classify(command, cwd=folder)
+    report = with_remotes(on_disk(report, folder) if now else report)
     circumstances = Circumstances(mode=mode, folder=os.path.realpath(folder))
     return report, judge(report, rules=rules, leases=leases, circumstances=circumstances)
 
@@ -100,7 +111,8 @@ def _check(call: CallOptions, command_text: list[str], mode: str, file: Path | N
     project, notices = _project_rules(folder)
     rules = _own_rules(file) + project
     mode = approval_mode(mode)
-    report, verdict = judge_command(command, folder, rules, _store().leases(folder), mode)
+    leases = _store().leases(folder)
+    report, verdict = judge_command(command, folder, rules, leases, mode, now=True)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [

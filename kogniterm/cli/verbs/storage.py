@@ -89,15 +89,18 @@ def _copy(call: CallOptions, first: str, second: str) -> Report:
 
 
 def _check(call: CallOptions, place: str | None) -> Report:
-    from kogniterm.sessions.chain_audit import verify_all
+    from kogniterm.runtime.operations.stored_data import prove_all
 
     location = _location(call, place) if place else location_of(call)
     _require_database(location)
     with open_sessions_at(location) as store:
         problems = store.database.problems()
-        checked = verify_all(store.database)
+        proof = prove_all(store, location, user_name(), paths_in_use().data)
+    checked = proof.sessions
     if checked.heads is not None:
         problems.append(translate(checked.heads))
+    faults = proof.facts.faults if proof.facts is not None else ()
+    problems += [_("memory: {reason}").format(reason=translate(fault)) for fault in faults]
     broken = [report for report in checked.sessions if not report.intact]
     counts = {
         "sessions": len(checked.sessions),

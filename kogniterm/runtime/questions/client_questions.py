@@ -16,7 +16,6 @@ from kogniterm.text.file_text import count_changes, shown_lines
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import (
     clean,
-    render,
     render_line,
     render_request,
     warnings,
@@ -80,9 +79,9 @@ def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
 
 def plan_text(plan: Plan, say: Say) -> str:
     """Return a question whether a plan may start."""
-    lines = [say(Phrase("KogniTerm asks to start this plan:")), "", plan.goal]
-    lines += [f"{step.id}. {step.what}" for step in plan.walk()]
-    return render("\n".join(lines))
+    lines = [say(Phrase("KogniTerm asks to start this plan:")), "", one_line(plan.goal, 400)]
+    lines += [f"{step.id}. {one_line(step.what, 400)}" for step in plan.walk()]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

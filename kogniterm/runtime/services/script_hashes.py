@@ -37,9 +37,10 @@ def file_states(report: RiskReport, workspace: str, search_path: str) -> Mapping
     left = MAX_TOTAL
     states: dict[str, str] = {}
     for name in (*report.deciding, *_own_programs(report, workspace, search_path)):
-        if name not in states:
-            states[name], used = _state(name, workspace, left)
-            left -= used
+        for file in (*_named_matches(name, workspace), name):  # each can be named when it changes
+            if file not in states:
+                states[file], used = _state(file, workspace, left)
+                left -= used
     return states
 
 
@@ -50,7 +51,8 @@ def changed_file(states: Mapping[str, str], workspace: str) -> str | None:
         now, used = _state(name, workspace, left)
         left -= used
         if now != state:
-            return name
+            new = (file for file in _named_matches(name, workspace) if file not in states)
+            return next(new, name)
     return None
 
 
@@ -81,6 +83,13 @@ def _state(name: str, workspace: str, left: int) -> tuple[str, int]:
     if not found:
         return ABSENT, used
     return hashlib.sha256("\0".join(found).encode("utf-8", "surrogatepass")).hexdigest(), used
+
+
+def _named_matches(name: str, workspace: str) -> Sequence[str]:
+    """Return the files that a pattern matches, but for those whose names are patterns too."""
+    found = _matches(str(expand_path(workspace, name))) if glob.has_magic(name) else ()
+    files = sorted(os.path.relpath(file, workspace) for file in islice(found, MAX_MATCHES))
+    return [file for file in files if not glob.has_magic(file)]
 
 
 def _matches(pattern: str) -> Sequence[str]:

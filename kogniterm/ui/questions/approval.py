@@ -189,8 +189,10 @@ class Subject:
             title = plural("Run this on {count} host?", "Run this on {count} hosts?", count)
         if self.request.refusal is not None:
             title = _("Run this command outside the sandbox?")
+        elif self.number and self.editable:
+            title = ""  # one question stands above them all
         if self.number:
-            title = f"{self.number}. {title}"
+            title = f"{self.number}. {title}".rstrip()
         text.append(title, "heading")
         text.append("  ")
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])

@@ -23,13 +23,29 @@ def test_content_appearance_and_disappearance_are_changes(tmp_path: Path) -> Non
     before = states(tmp_path, "make")
     assert changed_file(before, str(tmp_path)) is None
     (tmp_path / "rules.mk").write_text("all:\n")
+    assert changed_file(before, str(tmp_path)) == "rules.mk"
+    (tmp_path / "rules.mk").rename(tmp_path / "r[u]les.mk")
+    with_rules = states(tmp_path, "make")
     assert changed_file(before, str(tmp_path)) == "*.mk"
-    (tmp_path / "rules.mk").unlink()
+    (tmp_path / "r[u]les.mk").write_text("all: x\n")
+    assert changed_file(with_rules, str(tmp_path)) == "*.mk"
+    (tmp_path / "r[u]les.mk").unlink()
     (tmp_path / "GNUmakefile").write_text("all:\n")
     assert changed_file(before, str(tmp_path)) == "GNUmakefile"
     (tmp_path / "GNUmakefile").unlink()
     (tmp_path / "Makefile").unlink()
     assert changed_file(before, str(tmp_path)) == "Makefile"
+
+
+def test_of_a_pattern_the_file_that_changed_is_named(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.mk").write_text("all:\n")
+    before = states(tmp_path, "make -C . -f a.mk")
+    assert changed_file(before, str(tmp_path)) is None
+    (tmp_path / "b.mk").write_text("all: c\n")
+    assert changed_file(before, str(tmp_path)) == "b.mk"
+    (tmp_path / "b.mk").unlink()
+    assert changed_file(before, str(tmp_path)) == "b.mk"
 
 
 def test_the_same_content_through_another_file_is_no_change(tmp_path: Path) -> None:

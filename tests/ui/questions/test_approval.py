@@ -348,7 +348,7 @@ def test_commands_that_run_at_once_are_all_shown_in_full_in_one_question() -> No
     asked = TogetherQuestion(subjects[0], subjects=subjects, shown=shown)
     document = drawn(asked, 60)
     seen = document.lines[: document.must_see]
-    assert seen[:2] == ["Run these 3 at once?", "1. Run this command?  needs approval"]
+    assert seen[:2] == ["Run these 3 at once?", "1.  needs approval"]
     assert "".join(line[4:] for line in seen if line.startswith("│ ")).count("target ") == 60
     assert "│ $ login [secret:ab2c-1]" in seen
     assert "│ $ ls\\u{200B}" in seen
