@@ -204,7 +204,7 @@ class ModelNotFoundError(ModelError):
 
 
 class ModelQuotaError(ModelError):
-    """Rate limit or quota reached; `retry_after` holds the provider's wish in seconds."""
+    """Rate limit or quota reached; `retry_after` holds the provider's request in seconds."""
 
     retryable = True
     passes = True

@@ -1,4 +1,4 @@
-"""The protocols between rooms; their scripted and replayed fakes are product code."""
+"""The protocols between packages; their scripted and replayed fakes are product code."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class UserScreen:
 
     async def ask_secret(self, name: str) -> str | None:
         """Ask for the value of a secret, without an echo; None where the user gives none."""
-        return await ask_secret(self._lent, (self._keys, self._screen.fileno()), name)
+        return await ask_secret(self._hand_over, (self._keys, self._screen.fileno()), name)
 
     async def ask_parked(
         self, session_id: str, title: str, question: ParkedQuestion
@@ -133,10 +133,10 @@ class UserScreen:
         from kogniterm.ui.set_up import SetUpScreen
 
         say = self._display.say
-        return SetUpScreen(self._questions, say, self._lent, self._keys, self._screen.fileno())
+        return SetUpScreen(self._questions, say, self._hand_over, self._keys, self._screen.fileno())
 
     @contextlib.asynccontextmanager
-    async def _lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+    async def _hand_over(self, *, raw: bool = False) -> AsyncIterator[None]:
         with self._still():
             yield
 

@@ -64,7 +64,7 @@ class Purged:
 
 
 class Forgettable(Protocol):
-    """A store that can forget. Each room hands in its own."""
+    """A store that can forget. Each package hands in its own."""
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Remove or blank everything that holds one of `terms`, literally, in any case."""

@@ -1,7 +1,7 @@
 """Forget facts and words: every store is purged, then the raw bytes are searched for proof.
 
-Other rooms take part with a `Forgettable` for their stores (journal, outputs, history, logs,
-caches); this room purges its own tables. The receipt says what was removed, where the words were
+Other packages take part with a `Forgettable` for their stores (journal, outputs, history, logs,
+caches); this package purges its own tables. The receipt says what was removed, where the words were
 still found, and what cannot be reached from here.
 """
 
@@ -350,7 +350,7 @@ class Forgetter:
 
 
 def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
-    """Delete rows of this room, of every project, that hold one of the terms; quotes of facts too.
+    """Delete rows of this package, of every project, that hold one of the terms; quotes of facts too.
 
     Facts that were not named stay: only the user decides to forget them.
     """
@@ -454,7 +454,7 @@ def forget_request(text: str) -> tuple[str, bool] | None:
 
 
 def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, ...]]:
-    """Search every column of the user's rows, of all rooms; (columns, those that hold a term).
+    """Search every column of the user's rows, of all packages; (columns, those that hold a term).
 
     They are named "table.column". The files of a server cannot be read, and a text that SQLite
     splits in its file is whole here.

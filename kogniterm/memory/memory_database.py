@@ -23,7 +23,7 @@ from kogniterm.storage.head_file import HeadNote, Heads, steady
 from kogniterm.storage.stores import scheme_of
 from kogniterm.types import Phrase
 
-ROOM = "memory"
+PACKAGE = "memory"
 TABLES = (
     "facts",
     "fact_vectors",
@@ -238,7 +238,7 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
 
 
 SCHEMA = Schema(
-    ROOM, migrations("sqlite"), migrations("postgres"), (*TABLES, *INDEX_TABLES, LEDGER)
+    PACKAGE, migrations("sqlite"), migrations("postgres"), (*TABLES, *INDEX_TABLES, LEDGER)
 )
 
 

@@ -29,7 +29,7 @@ SEMANTIC: Mapping[Language, float] = {"en": 0.5, "es": 0.2}
 """The weight of vectors by language: the model knows English only."""
 CONFIRMED = 0.1
 RECENCY = 0.05
-FLOOR = 0.5
+LEAST_SHARE = 0.5
 """Least score by words of a relevant fact, as a share of what one rare word in common gives."""
 NEXT_TO_BEST = 0.3
 """Least score by words of a relevant fact, as a share of the best one's."""
@@ -147,7 +147,7 @@ class Searcher:
     def _tell(self, by_words: Mapping[int, float]) -> set[int]:
         """Return the facts whose words are relevant to the question, by their scores."""
         best = max(by_words.values(), default=0.0)
-        least = max(FLOOR * WordIndex(self._stored).rarest(), NEXT_TO_BEST * best)
+        least = max(LEAST_SHARE * WordIndex(self._stored).rarest(), NEXT_TO_BEST * best)
         return {one for one in _best(by_words) if by_words[one] >= least}
 
 

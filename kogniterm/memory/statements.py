@@ -169,7 +169,7 @@ def _parts(sentence: str) -> Iterator[str]:
 
 # --- what a model proposes --------------------------------------------------------------------
 
-CONFIDENCE_FLOOR = 0.6
+LEAST_CONFIDENCE = 0.6
 LONGEST = 400
 RELATIONS: tuple[Relation, ...] = ("same", "update", "detail", "other")
 MOST_PER_EXTRACTION = 20
@@ -326,7 +326,7 @@ def check(
     stated = raw.get("confidence")
     plain = isinstance(stated, int | float) and not isinstance(stated, bool)
     confidence = float(stated or 0.0) if plain else 0.0
-    if confidence < CONFIDENCE_FLOOR:
+    if confidence < LEAST_CONFIDENCE:
         return Rejection(text, Phrase("its confidence is too low"))
     own = _is_stated(quote, message)
     if frame("order").search(text) and not own:

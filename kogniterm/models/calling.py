@@ -2,7 +2,7 @@
 
 An adapter makes one attempt as an async generator of events that ends with its `Reply` and raises
 `ModelError` kinds only. `Caller.call` makes a call of attempts: a failure that asking again may
-cure is asked again after a pause (the provider's own wish, else exponential backoff with full
+cure is asked again after a pause (the provider's own request, else exponential backoff with full
 jitter), and every pause is announced with a `ModelRetried` first, also one for the limits of the
 settings, whose `attempt` is 0. Text streamed before a
 `ModelRetried` belongs to a reply that never came: a screen marks it, the history never gets it.

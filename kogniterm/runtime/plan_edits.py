@@ -124,20 +124,19 @@ def _status(
     item: Mapping[str, Any], name: object, before: PlanStep | None, problems: list[Phrase]
 ) -> StepStatus:
     """Return the status that the user gave the step called `name`."""
-    wish = item.get("status", "pending")
-    if wish not in _STATUSES:
+    status = item.get("status", "pending")
+    if status not in _STATUSES:
         allowed = {"step": name, "statuses": ", ".join(_STATUSES)}
         problems.append(Phrase("{step}: status must be one of {statuses}", allowed))
         return "pending"
-    if wish == "done" and (before is None or before.status != "done"):
+    if status == "done" and (before is None or before.status != "done"):
         problems.append(
             Phrase(
                 "{step}: status cannot be set to done by hand; use skipped to skip the step",
                 {"step": name},
             )
         )
-    status: StepStatus = "pending" if wish == "active" else wish
-    return status
+    return "pending" if status == "active" else status
 
 
 def _with_history(

@@ -246,7 +246,7 @@ class _Group:
                 self.members.append(_Member(run, asyncio.ensure_future(tool)))
                 continue
             self.io.sink(runner.start_event(run))
-            running = self._command(run, lane, keyboard.lend(run.request.id))
+            running = self._command(run, lane, keyboard.for_command(run.request.id))
             self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
 
     async def _command(
@@ -326,7 +326,7 @@ class _Keyboard:
         self._lock = threading.Lock()
         self._holder = ""
 
-    def lend(self, request_id: str) -> Terminal | None:
+    def for_command(self, request_id: str) -> Terminal | None:
         """Return the terminal for one command; None where no user is there."""
         if self.terminal is None:
             return None
@@ -338,7 +338,7 @@ class _Keyboard:
             if self._holder not in ("", request_id):
                 raise BlockingIOError(errno.EAGAIN, "another command has the keyboard")
             self._holder = request_id
-        self._loop.call_soon_threadsafe(self._sink, events.KeyboardLent(request_id))
+        self._loop.call_soon_threadsafe(self._sink, events.KeyboardMoved(request_id))
 
     def give_back(self) -> None:
         """Let the next command have it."""

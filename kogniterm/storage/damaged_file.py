@@ -2,8 +2,8 @@
 
 SQLite tells of damage only where it looks, so the file is checked when it is opened: its
 structure by SQLite, its records (on reading) by their hashes. Carrying over works on tables of
-any room: rows are copied in order of rowid, from both ends towards the damage, then one by one
-inside it. Search indexes are not copied; the rooms make them again.
+any kind: rows are copied in order of rowid, from both ends towards the damage, then one by one
+inside it. Search indexes are not copied; their owners make them again.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def recover(
     """Move the damaged file aside and fill a new one with what can be read of it.
 
     Returns where the damaged file is now, and what `complete` gives, which brings the tables of
-    `schema` in order; tables of other rooms are made again from the damaged file's own schema.
+    `schema` in order; tables of other packages are made again from the damaged file's own schema.
     A second copy is read, so the moved file stays exactly as it was found.
     """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
@@ -193,7 +193,7 @@ def recover(
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
         with closing(open_sqlite(path)) as target:
-            migrate(target, schema.room, schema.sqlite)
+            migrate(target, schema.package, schema.sqlite)
             target.execute("PRAGMA foreign_keys=OFF")
             with _working_copy(aside) as source:
                 _carry_over(source, target)
@@ -296,13 +296,13 @@ def _rows(source: sqlite3.Connection, name: str, columns: str) -> Iterator[tuple
 
 
 def _walk(
-    source: sqlite3.Connection, name: str, columns: str, floor: int | None, *, upwards: bool
+    source: sqlite3.Connection, name: str, columns: str, lowest: int | None, *, upwards: bool
 ) -> Generator[tuple[object, ...], None, int | None]:
     """Yield rows in order of rowid until the damage; returns the rowid reached, None at the end."""
     order, compare = ("ASC", ">") if upwards else ("DESC", "<")
     place: int | None = -(2**62) if upwards else 2**62
-    reached = 0 if upwards else floor
-    limit = "" if floor is None else f" AND rowid > {floor}"
+    reached = 0 if upwards else lowest
+    limit = "" if lowest is None else f" AND rowid > {lowest}"
     size = _PAGE
     while True:
         try:

@@ -1,6 +1,6 @@
-"""One connection to SQLite or PostgreSQL, used alike by every room that stores rows.
+"""One connection to SQLite or PostgreSQL, used alike by every package that stores rows.
 
-SQL is written once, with `?` for values. A room hands in its `Schema`; opening brings it up to
+SQL is written once, with `?` for values. A package hands in its `Schema`; opening brings it up to
 date.
 """
 
@@ -35,7 +35,7 @@ VALUES_AT_ONCE = 500
 
 
 class Database:
-    """A connection to the tables of one room, bound to one user; threads take turns.
+    """A connection to the tables of one package, bound to one user; threads take turns.
 
     `location` is a file, or the address of a server: there several users and machines write, and
     each user sees only their own rows. `is_postgres` is true of every address, because all stores
@@ -76,21 +76,21 @@ class Database:
             server = drivers.open_postgres(str(self._location), user=self.user)
             with storage_errors(self.place), ExitStack() as on_failure:
                 on_failure.callback(server.close)
-                drivers.migrate(server, schema.room, schema.postgres)
+                drivers.migrate(server, schema.package, schema.postgres)
                 if schema.commits_late:
                     server.execute("SET synchronous_commit = off")
                 on_failure.pop_all()
             return server
         path = Path(self._location)
         if self.read_only:
-            connection = drivers.open_read_only(path, schema.room, schema.sqlite)
+            connection = drivers.open_read_only(path, schema.package, schema.sqlite)
         else:
             connection = drivers.open_sqlite(path)
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
             if schema.any_text:
                 connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            drivers.migrate(connection, schema.room, schema.sqlite)
+            drivers.migrate(connection, schema.package, schema.sqlite)
             on_failure.pop_all()
         return connection
 

@@ -100,7 +100,7 @@ _SERVER_LEFT = ("57P01", "57P02", "57P03")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of a room's schema: statements, then `run` for what SQL cannot say."""
+    """One numbered step of a package's schema: statements, then `run` for what SQL cannot say."""
 
     number: int
     name: str
@@ -110,14 +110,14 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables of one room: its migrations for each database, and what its rows need.
+    """The tables of one package: its migrations for each database, and what its rows need.
 
     `tables` and `indexes` (FTS5, SQLite only) keep deleted text until they are scrubbed. With
     `commits_late` a commit on a server that nobody asked to be durable does not wait for its disk.
     With `any_text`, text with broken bytes is handed on (to fail its hash) and fails no query.
     """
 
-    room: str
+    package: str
     sqlite: tuple[Migration, ...]
     postgres: tuple[Migration, ...]
     tables: tuple[str, ...]
@@ -277,8 +277,8 @@ def may_write(path: Path) -> bool:
     return all(os.access(place, os.W_OK, effective_ids=True) for place in (real.parent, real))
 
 
-def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """Open the database file `path` where nothing can be written, the schema of `room` current.
+def open_read_only(path: Path, package: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Open the database file `path` where nothing can be written, the schema of `package` current.
 
     SQLite cannot read a write-ahead log that was left behind there, nor can an older schema be
     brought up to date: then a private copy is opened, which is gone when it is closed. Raises
@@ -291,7 +291,7 @@ def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sq
             connection = _immutable(path)
             on_failure.callback(connection.close)
             left = log.exists() and log.stat().st_size > 0
-            if not left and schema_version(connection, room) >= len(migrations):
+            if not left and schema_version(connection, package) >= len(migrations):
                 on_failure.pop_all()
                 return connection
         with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
@@ -299,7 +299,7 @@ def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sq
             for file in (path, log) if left else (path,):
                 shutil.copyfile(file, copy.with_name(file.name))
             with closing(open_sqlite(copy)) as connection:
-                migrate(connection, room, migrations)
+                migrate(connection, package, migrations)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return _immutable(copy)
 
@@ -485,8 +485,8 @@ _TABLE = (
 _ADVISORY_LOCK = 0x6B6F676E  # "kogn": any fixed number will do, all processes must use the same
 
 
-def schema_version(connection: Connection, room: str) -> int:
-    """Return the number of the last migration applied for `room`; 0 when there is none."""
+def schema_version(connection: Connection, package: str) -> int:
+    """Return the number of the last migration applied for `package`; 0 when there is none."""
     execute: Callable[..., Any] = connection.execute
     if isinstance(connection, sqlite3.Connection):
         mark, table = "?", "(SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations')"
@@ -495,18 +495,18 @@ def schema_version(connection: Connection, room: str) -> int:
     if not execute(f"SELECT {table}").fetchone()[0]:
         return 0
     query = f"SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = {mark}"
-    return int(execute(query, (room,)).fetchone()[0])
+    return int(execute(query, (package,)).fetchone()[0])
 
 
-def migrate(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
-    """Bring the schema of `room` up to date, all or nothing; returns how many steps were run.
+def migrate(connection: Connection, package: str, migrations: Sequence[Migration]) -> int:
+    """Bring the schema of `package` up to date, all or nothing; returns how many steps were run.
 
-    Several rooms share one database, each with its own numbers from 1. Raises `StorageError`
+    Several packages share one database, each with its own numbers from 1. Raises `StorageError`
     when the database was written by a newer KogniTerm.
     """
     if [step.number for step in migrations] != list(range(1, len(migrations) + 1)):
-        raise ValueError(f"migrations of {room} must be numbered 1, 2, 3 …")
-    version = schema_version(connection, room)
+        raise ValueError(f"migrations of {package} must be numbered 1, 2, 3 …")
+    version = schema_version(connection, package)
     if version > len(migrations):
         raise StorageError(
             "The database was written by a newer KogniTerm (schema {found}, "
@@ -517,10 +517,10 @@ def migrate(connection: Connection, room: str, migrations: Sequence[Migration]) 
     if version == len(migrations):
         return 0
     with transaction(connection, durable=True):
-        return _apply(connection, room, migrations)
+        return _apply(connection, package, migrations)
 
 
-def _apply(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
+def _apply(connection: Connection, package: str, migrations: Sequence[Migration]) -> int:
     """Run what is missing; inside a write transaction, so of two processes one does the work."""
     execute: Callable[..., Any] = connection.execute
     mark = "?"
@@ -528,7 +528,7 @@ def _apply(connection: Connection, room: str, migrations: Sequence[Migration]) -
         execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
         mark = "%s"
     execute(_TABLE)
-    missing = migrations[schema_version(connection, room) :]
+    missing = migrations[schema_version(connection, package) :]
     for step in missing:
         for statement in step.statements:
             execute(statement)
@@ -536,6 +536,6 @@ def _apply(connection: Connection, room: str, migrations: Sequence[Migration]) -
             step.run(connection)
         execute(
             f"INSERT INTO schema_migrations (room, number, name) VALUES ({mark}, {mark}, {mark})",
-            (room, step.number, step.name),
+            (package, step.number, step.name),
         )
     return len(missing)

@@ -1,4 +1,4 @@
-"""Pure functions on text that several rooms need.
+"""Pure functions on text that several packages need.
 
 - Words: `language` (words, stems, relations), `matching` (a text in another one).
 - Text that must not be kept or sent: `redact` with `secret_patterns` and `identity_numbers`.

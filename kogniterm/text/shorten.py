@@ -1,4 +1,4 @@
-"""Text made shorter for a place that has less room, with a mark where something is left out."""
+"""Text made shorter for a place that has less space, with a mark where something is left out."""
 
 from __future__ import annotations
 

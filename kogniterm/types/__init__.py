@@ -1,4 +1,4 @@
-"""The values that travel between rooms: frozen, checked when made, free of I/O.
+"""The values that travel between packages: frozen, checked when made, free of I/O.
 
 Anything a user may read that is made below the user interface is a `Phrase`: an English
 template with named values. The user interface translates the template, everybody else uses

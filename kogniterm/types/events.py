@@ -218,7 +218,7 @@ class CommandDone:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyboardLent:
+class KeyboardMoved:
     """The user's keyboard goes to this one of the commands that run side by side."""
 
     request_id: str
@@ -327,7 +327,7 @@ Event = (
     | CommandOutput
     | CommandWaiting
     | CommandDone
-    | KeyboardLent
+    | KeyboardMoved
     | CommandEnded
     | HostsStarted
     | HostAnswered
@@ -383,7 +383,7 @@ class EventVisitor:
     def on_command_output(self, event: CommandOutput) -> None: ...
     def on_command_waiting(self, event: CommandWaiting) -> None: ...
     def on_command_done(self, event: CommandDone) -> None: ...
-    def on_keyboard_lent(self, event: KeyboardLent) -> None: ...
+    def on_keyboard_moved(self, event: KeyboardMoved) -> None: ...
     def on_command_ended(self, event: CommandEnded) -> None: ...
     def on_hosts_started(self, event: HostsStarted) -> None: ...
     def on_host_answered(self, event: HostAnswered) -> None: ...

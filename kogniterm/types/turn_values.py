@@ -205,8 +205,8 @@ class Answer:
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
     others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
     worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
-    ended it so: `person`, `policy`, `program` or `unattended`. `retry_after` is the provider's wish
-    in seconds, where it refused for a while; `passes` is whether the same call may succeed later,
+    ended it so: `person`, `policy`, `program` or `unattended`. `retry_after` is the pause that the
+    provider asked for, in seconds; `passes` is whether the same call may succeed later,
     after minutes or hours. A `verbatim` text is what programs printed, and no Markdown.
     """
 

@@ -152,20 +152,20 @@ class Display:
             self._attention.waiting(True)
             self._attention.call(_("KogniTerm: waiting for your answer"))
 
-    def keyboard_lent(self) -> None:
+    def keyboard_to_command(self) -> None:
         """Show the command's frame for good: it has the keyboard and writes to the screen itself.
 
         With one of the model's, the user is told how to get the keyboard back.
         """
         screen = self.screen
-        if screen is None or screen.frame is None or screen.frame.lent:
+        if screen is None or screen.frame is None or screen.frame.has_keyboard:
             return
         if screen.frame.own:
-            screen.frame.lent = True
+            screen.frame.has_keyboard = True
             return
         screen.hand_over()
         if self._attention is not None:
-            self._attention.lent(True)
+            self._attention.typing(True)
         self.say(
             Phrase("You are typing into the command. Ctrl-] or Ctrl-G Ctrl-G Ctrl-D detaches it."),
             "warning",
@@ -174,7 +174,7 @@ class Display:
     def keyboard_back(self) -> None:
         """Note that the running command no longer has the keyboard."""
         if self._attention is not None:
-            self._attention.lent(False)
+            self._attention.typing(False)
 
     @property
     def finished(self) -> Sequence[FinishedCommand]:

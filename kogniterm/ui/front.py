@@ -50,7 +50,7 @@ class Front(Protocol):
     def terminal(self) -> Terminal:
         """Return the user's terminal, for a command that needs the keyboard."""
 
-    def lent(self, *, raw: bool = False) -> AbstractAsyncContextManager[None]:
+    def hand_over(self, *, raw: bool = False) -> AbstractAsyncContextManager[None]:
         """Give the terminal without the prompt on it; `raw` never echoes what is typed."""
 
     async def edit_text(self, text: str) -> str | None:

@@ -209,7 +209,7 @@ class Repl:
         from kogniterm.ui.set_up import SetUpScreen
 
         front, terminal = self.front, self.front.terminal_files
-        screen = SetUpScreen(front.questions, self.display.say, front.lent, *terminal)
+        screen = SetUpScreen(front.questions, self.display.say, front.hand_over, *terminal)
         return await wiring.set_up(screen)
 
     async def reopen(self, session_id: str | None) -> None:
@@ -366,7 +366,7 @@ class Repl:
             ask=partial(ask_user, self.front.questions),
             at_limit=partial(ask_fixed, self.front.questions),
             at_prompt=True,
-            ask_secret=partial(ask_secret, self.front.lent, self.front.terminal_files),
+            ask_secret=partial(ask_secret, self.front.hand_over, self.front.terminal_files),
         )
         # Said too late for the turn: it is queued, or given back to the line.
         unheard = self.session.journal.steering.unheard()

@@ -47,7 +47,7 @@ def _folder() -> str:
         return "/"
 
 
-class Lend(Protocol):
+class TerminalRelease(Protocol):
     """Gives the terminal without anything drawn on it."""
 
     def __call__(self, *, raw: bool = False) -> AbstractAsyncContextManager[None]:
@@ -60,7 +60,7 @@ class SetUpScreen:
 
     questions: Asker
     say: Callable[[Phrase, str], None]
-    lent: Lend
+    hand_over: TerminalRelease
     keyboard: int
     screen: int
 
@@ -97,7 +97,7 @@ class SetUp:
             if chosen == LATER:
                 return False
             if chosen == TOUR:
-                async with self._screen.lent():
+                async with self._screen.hand_over():
                     await run_program(self._tour)
             elif await (self._service() if chosen == SERVICE else self.log_in(BY_NAME[chosen])):
                 await self._choose_way()
@@ -206,7 +206,7 @@ class SetUp:
             if await self._screen.questions.ask(list_question(title, *items)) == "back":
                 return False
             self._screen.say(Phrase("Installing; Esc stops"), "info")
-            async with self._screen.lent(raw=True):
+            async with self._screen.hand_over(raw=True):
                 status = await unless_stopped(run_stoppable(program), self._screen.keyboard)
             importlib.invalidate_caches()
             if status == 0 and not missing_package(provider):
@@ -252,7 +252,7 @@ class SetUp:
                 return False
 
     async def _enter(self, prompt: str, *, shown: bool = False) -> str | None:
-        async with self._screen.lent(raw=True):
+        async with self._screen.hand_over(raw=True):
             files = (self._screen.keyboard, self._screen.screen)
             return await hidden_line(*files, prompt, shown=shown)
 
@@ -315,7 +315,7 @@ class SetUp:
 
         self._screen.say(Phrase("Testing the key with {name}; Esc stops", {"name": name}), "info")
         try:
-            async with self._screen.lent(raw=True):
+            async with self._screen.hand_over(raw=True):
                 answered = await unless_stopped(
                     try_key(self._settings, self._paths, name, key), self._screen.keyboard
                 )
@@ -355,7 +355,7 @@ class SetUp:
 
         stopped = threading.Event()
         self._screen.say(Phrase("Downloading {title}; Esc stops", {"title": weights.title}), "info")
-        async with self._screen.lent(raw=True):
+        async with self._screen.hand_over(raw=True):
             with transfer(weights.name) as display:
 
                 def progress(now: PullProgress) -> None:

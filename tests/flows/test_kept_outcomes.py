@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from kogniterm.sessions.journal.outcome_spool import MOST, ROOM
+from kogniterm.sessions.journal.outcome_spool import MOST, RESERVED_BYTES
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed, start, start_run
 from tests.support.databases import postgres_server, postgres_url
@@ -89,7 +89,7 @@ def test_what_is_known_is_said_and_enters_the_journal_at_the_next_start(
     (file,) = spools(flow)
     assert str(file) in str(result["reason"])
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert file.stat().st_size <= max(ROOM, MOST)
+    assert file.stat().st_size <= max(RESERVED_BYTES, MOST)
     assert "pineapple" in kept(flow)
     assert TOKEN not in kept(flow)
     assert outcomes(flow) == []
@@ -162,7 +162,7 @@ def test_a_file_that_may_not_grow_keeps_what_ended(make_flow: MakeFlow, forge: F
         environ=flow.environ,
         folder=flow.folder,
         scratch=flow.folder.parent,
-        file_size=max(log, ROOM) + 16_384,
+        file_size=max(log, RESERVED_BYTES) + 16_384,
     )
     assert started.wait() == 1, started.said
     assert "The action has ended, but its outcome could not be written" in started.said

@@ -24,7 +24,7 @@ SEAMS = ("kogniterm.__main__",)
 SAME_NAME = ("kogniterm.cli.verbs", "kogniterm.ui.commands")
 """Modules named after the word that a user types, which may repeat."""
 
-ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
+DOMAINS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
 BASE = ("settings", "prompts", "paths", "logs", "host", "installed")
 GROUND = ("storage", "text")
 LAYERS = (
@@ -33,7 +33,7 @@ LAYERS = (
     ("cli",),
     ("ui",),
     ("runtime",),
-    ROOMS,
+    DOMAINS,
     BASE,
     GROUND,
     ("protocols",),
@@ -240,7 +240,7 @@ SPEAKS_TO_MODELS = tuple(
     f"kogniterm.{part}"
     for part in ("agent", "execution", "memory", "models", "runtime", "sessions", "tools")
 )
-"""Rooms whose code could hold texts for the model, which belong in `prompts/`."""
+"""Packages whose code could hold texts for the model, which belong in `prompts/`."""
 INSTRUCTION = re.compile(
     r"(?:^|[.:;!?\]]\s+|\(\s*|\n)(?:Answer|Ask|Call|Change|Cite|Close|Complete|Continue|Decide|Delete|"
     r"Do|Find|Finish|Follow|Give|Hand|Ignore|Inspect|List|Look|Make|Manage|Never|Propose|Read|"
@@ -251,6 +251,10 @@ MESSAGE_TO_USER = re.compile(
     r"(?:Error|Phrase|Action|Argument|refuse|error|complaint|warn|debug|info)\Z"
 )
 """Names of calls whose texts are for users, or are errors about one call."""
+METAPHORS = frozenset(
+    "bury buried cabinet desk farewell lend lending lent rooms tape wish wishes".split()
+)
+"""Words of inner pictures, for which the glossary has those of the field."""
 BROAD_EXCEPT = (
     "kogniterm.cli.main",
     "kogniterm.ui.repl",
@@ -267,7 +271,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def layers(tree: Tree) -> list[str]:
-    """Return imports that point left, or from one room to another (rules 1 and 2)."""
+    """Return imports that point left, or from one domain package to another (rules 1 and 2)."""
     found = []
     for module in tree:
         for item in module.imports:
@@ -278,7 +282,7 @@ def layers(tree: Tree) -> list[str]:
             if own == other:
                 continue
             left, right = _layer(own), _layer(other)
-            if right < left or (left == right and own in ROOMS):
+            if right < left or (left == right and own in DOMAINS):
                 found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
     return found
 
@@ -302,7 +306,7 @@ def folder_layers(tree: Tree) -> list[str]:
 
 
 def unknown_parts(tree: Tree) -> list[str]:
-    """Return modules outside of the rooms and layers that the design knows."""
+    """Return modules outside of the domain packages and layers that the design knows."""
     known = {part for layer in LAYERS for part in layer}
     return [
         f"{module.path}: {_part(module.name)} is in no layer"
@@ -416,6 +420,16 @@ def repeated_names(tree: Tree) -> list[str]:
         f"{modules[0].path}: there is {modules[1].path} too; name one of them differently"
         for modules in homes.values()
         if len(modules) > 1 and not all(module.within(*SAME_NAME) for module in modules)
+    ]
+
+
+def metaphors(tree: Tree) -> list[str]:
+    """Return lines with a word, or a part of a name, that describes code by a picture."""
+    return [
+        f"{module.at(number)}: write the word of the field for {', '.join(found)!r}"
+        for module in tree
+        for number, line in enumerate(module.text.splitlines(), 1)
+        if (found := METAPHORS.intersection(map(str.lower, re.findall("[A-Z]?[a-z]+", line))))
     ]
 
 
@@ -738,6 +752,7 @@ ALL = (
     full_classes,
     small_modules,
     repeated_names,
+    metaphors,
     repeated_classes,
     unused_names,
     environment_owner,
@@ -760,7 +775,7 @@ ALL = (
 
 
 def _part(name: str) -> str:
-    """Return the room or layer module of `name`: the word after the package."""
+    """Return the domain package or layer of `name`: the word after the package."""
     return name.partition(".")[2].partition(".")[0]
 
 

@@ -202,7 +202,7 @@ def read_python(text: str, _folder: Path) -> None:
 
 def read_layers(text: str, _folder: Path) -> None:
     """Check that each package of the architecture is one."""
-    names = set(re.findall(r"[a-z_]+", text)) - {"rooms"}
+    names = set(re.findall(r"[a-z_]+", text)) - {"domains"}
     known = {file.stem for file in (ROOT / "kogniterm").iterdir()}
     assert names - known == set()
 

@@ -92,6 +92,8 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.program_owner, "tools/x.py", "import subprocess\nsubprocess.run(['/bin/true'])\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
+    (gates.metaphors, "ui/x.py", "class KeyboardLent:\n    pass\n"),
+    (gates.metaphors, "ui/x.py", "x = 1  # what the rooms share\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),
     (gates.instruction_texts, "agent/x.py", "TOLD = 'Do not run it again.'\n"),
     (

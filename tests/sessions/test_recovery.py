@@ -24,7 +24,7 @@ PAGE = 4096
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a database with sessions, and a table of another room beside them."""
+    """Return a database with sessions, and a table of another package beside them."""
     path = tmp_path / "kogniterm.db"
     store = SessionStore(Database(path, SESSIONS), version="1.0")
     for number in range(COUNT):

@@ -51,7 +51,7 @@ def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
 @pytest.mark.parametrize("version", range(1, len(SESSIONS.sqlite) + 1))
 def test_every_older_schema_is_brought_up_to_date(location: Path | str, version: int) -> None:
     connection = connection_of(location)
-    assert migrate(connection, SESSIONS.room, steps_of(location)[:version]) == version
+    assert migrate(connection, SESSIONS.package, steps_of(location)[:version]) == version
     fill_as_the_first_version_did(connection, "?" if isinstance(location, Path) else "%s")
     connection.close()
     store, recovery = open_store(location, user="ana", version="2.0")
@@ -76,7 +76,7 @@ def test_both_backends_have_the_same_steps() -> None:
 def test_a_database_of_the_future_is_refused(location: Path | str) -> None:
     connection = connection_of(location)
     later = Migration(len(SESSIONS.sqlite) + 1, "later")
-    migrate(connection, SESSIONS.room, (*steps_of(location), later))
+    migrate(connection, SESSIONS.package, (*steps_of(location), later))
     connection.close()
     with pytest.raises(StorageError, match="newer KogniTerm"):
         open_store(location, user="ana", version="1.0")

@@ -107,7 +107,7 @@ with closing(open_sqlite(Path(sys.argv[1]))) as connection:
 def test_a_process_that_leaves_does_not_take_the_log_from_another(
     tmp_path: Path, look: str
 ) -> None:
-    """Each room opens the same file itself, which must not release SQLite's locks."""
+    """Each package opens the same file itself, which must not release SQLite's locks."""
     path = tmp_path / "a.db"
 
     def another() -> int:

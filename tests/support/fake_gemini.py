@@ -1,6 +1,6 @@
 """A Gemini endpoint on 127.0.0.1 that answers from a queue and records its requests.
 
-Standard library only, so that tests and benchmarks of every room can use it. Point the real
+Standard library only, so that tests and benchmarks of every package can use it. Point the real
 client at `url`; queue one answer per expected request:
 
     fake.say("Hello ", "world")                       # text, one stream chunk per argument

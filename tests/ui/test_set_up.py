@@ -61,14 +61,14 @@ def keyboard() -> Iterator[tuple[int, int]]:
 
 
 @contextlib.asynccontextmanager
-async def _lent(*, raw: bool = False) -> AsyncIterator[None]:
+async def _hand_over(*, raw: bool = False) -> AsyncIterator[None]:
     yield
 
 
 def set_up(user: User, home: Path, keyboard: tuple[int, int], **environ: str) -> SetUp:
     given = {"HOME": str(home), "OLLAMA_HOST": "127.0.0.1:1", **environ}
     given = {name: value for name, value in given.items() if value}
-    screen = SetUpScreen(user, user.say, _lent, keyboard[1], keyboard[1])
+    screen = SetUpScreen(user, user.say, _hand_over, keyboard[1], keyboard[1])
     return SetUp(screen, settings.load(environ=given), resolve(given))
 
 

@@ -33,7 +33,7 @@ _HELLO = wording("hello")
 _TALK = {
     "greeting": re.compile(rf"({_HELLO})( ({_HELLO}|there|kogniterm|a todos|today|hoy|all))*"),
     "thanks": re.compile(wording("thanks")),
-    "farewell": re.compile(wording("farewell")),
+    "goodbye": re.compile(wording("goodbye")),
     "abilities": re.compile(wording("abilities")),
     "identity": re.compile(wording("identity")),
 }

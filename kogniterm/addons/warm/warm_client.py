@@ -90,9 +90,9 @@ def _hand_over(connection: _socket.socket, folder: int, terminal: int, watched: 
     argv = [os.fsencode(word) for word in sys.argv]
     environ = [b"%b=%b" % pair for pair in os.environb.items()]
     request = (place.start_key(), b"%d" % mask, b"%d" % len(argv), *argv, *environ)
-    lent = array("i", [0, 1, 2, watched] + [terminal] * (terminal != -1))
+    passed = array("i", [0, 1, 2, watched] + [terminal] * (terminal != -1))
     connection.settimeout(READINESS)
-    connection.sendmsg([b"\0".join(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, lent)])
+    connection.sendmsg([b"\0".join(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, passed)])
     return session if connection.recv(20) == place.READY else 0
 
 

@@ -334,7 +334,7 @@ def overflows(message: str) -> bool:
 def from_status(
     status: int, message: str, *, model: str, provider: str, wait: float | None = None
 ) -> ModelError:
-    """Return the failure behind an HTTP status; `wait` is the provider's wish in seconds."""
+    """Return the failure behind an HTTP status; `wait` is the provider's request in seconds."""
     words = detail(message)
     values = {"model": model, "provider": provider, "detail": words, "status": status}
     if status == 413 or (status == 400 and overflows(message)):

@@ -1,6 +1,6 @@
 """Outcomes that the database could not take, kept on this machine until it can.
 
-One private file for each session (0600, in a folder of 0700), made with room for an outcome before
+One private file for each session (0600, in a folder of 0700), made with space for an outcome before
 anything is started, so that a disk that fills up meanwhile loses nothing. A line is the payload for
 the journal: redacted like it, and searched when words are forgotten.
 """
@@ -18,7 +18,7 @@ from kogniterm.sessions.records import Outcome
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder, sync_folder, write_all
 
-ROOM = 128 * 1024
+RESERVED_BYTES = 128 * 1024
 """Bytes that the file has before an action is started."""
 
 MOST = 1024 * 1024
@@ -40,7 +40,7 @@ class Spool:
         self._made = False
 
     def make_room(self) -> None:
-        """Make the file with room for an outcome, unless this was done."""
+        """Make the file with space for an outcome, unless this was done."""
         if self._made:
             return
         with storage_errors(self.path):
@@ -48,7 +48,7 @@ class Spool:
             descriptor = self._open(os.O_CREAT)
             try:
                 size = os.fstat(descriptor).st_size
-                write_all(descriptor, bytes(max(0, ROOM - size)), size)
+                write_all(descriptor, bytes(max(0, RESERVED_BYTES - size)), size)
             except OSError:
                 if not self.read():
                     self.path.unlink(missing_ok=True)
@@ -102,6 +102,6 @@ class Spool:
 
 
 def _lines(content: bytes) -> bytes:
-    """Return the whole lines at the beginning of a file; zeros are free room."""
+    """Return the whole lines at the beginning of a file; zeros are free space."""
     used = content.partition(b"\0")[0]
     return used[: used.rfind(b"\n") + 1]

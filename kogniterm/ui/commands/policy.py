@@ -66,7 +66,7 @@ async def secret(repl: Repl, argument: str) -> None:
     from kogniterm.runtime.user_secrets import LEAST_HIDDEN
 
     front, name = repl.front, argument or given.next_name()
-    value = await ask_secret(front.lent, front.terminal_files, name)
+    value = await ask_secret(front.hand_over, front.terminal_files, name)
     if not value:
         repl.display.say(Phrase("No secret was given."))
         return

@@ -1,7 +1,7 @@
 """The language of everything a user reads: English templates, Spanish by catalogue; and numbers.
 
 The English sentence is the key. `_` translates a literal, `translate` a `Text` that came from
-a lower room, `plural` picks the form for a number. The language in use is the one piece of
+a lower package, `plural` picks the form for a number. The language in use is the one piece of
 state here; `use_language` sets it and the prompt, the screens and the errors follow at once.
 
 The catalogue is read from gettext's text form when its language is used: that needs no compile
@@ -72,7 +72,7 @@ def plural(one: str, many: str, count: int) -> str:
 
 
 def translate(text: Phrase) -> str:
-    """Return a lower room's sentence in the language in use, with its values filled in.
+    """Return a lower package's sentence in the language in use, with its values filled in.
 
     A value that is itself a `Text` is translated too; any other text among the values comes from
     elsewhere (a file name, an address, a model), so it stays on one row with nothing hidden. A

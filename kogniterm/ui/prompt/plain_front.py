@@ -22,7 +22,7 @@ from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.surface import LineSurface, discard_output
 from kogniterm.ui.terminal.user_terminal import (
-    Lending,
+    TerminalHandover,
     edit_in_program,
     run_program,
     typed_before,
@@ -190,7 +190,7 @@ class PlainFront:
         self._display = controls.display
         self._fd = stdin.fileno()
         self._out = stdout.fileno()
-        self._lending: Lending | None = None
+        self._handover: TerminalHandover | None = None
         self._done: asyncio.Future[int] | None = None
 
     @property
@@ -263,16 +263,16 @@ class PlainFront:
         return LineQuestions(self.surface, notify=self._display.user_needed, edit_text=edit_text)
 
     def terminal(self) -> Terminal:
-        if self._lending is None:
-            self._lending = Lending(self.lent, self.surface.late)
-        return self._lending.terminal(*self.terminal_files)
+        if self._handover is None:
+            self._handover = TerminalHandover(self.hand_over, self.surface.late)
+        return self._handover.terminal(*self.terminal_files)
 
     @property
     def terminal_files(self) -> tuple[int, int]:
         return self._fd, self._out
 
     @contextlib.asynccontextmanager
-    async def lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+    async def hand_over(self, *, raw: bool = False) -> AsyncIterator[None]:
         """Let nobody else read the keyboard meanwhile; its modes stay as they are."""
         self.surface.rest()
         try:
@@ -284,7 +284,7 @@ class PlainFront:
         """Return `text` as saved in the user's editor. Raises `UsageError` without a terminal."""
         if not os.isatty(self._fd):
             raise UsageError("The editor cannot be opened: standard input is not a terminal.")
-        async with self.lent():
+        async with self.hand_over():
             return await edit_in_program(text, self._display.preferences.editor, run_program)
 
     async def show_file(self, path: str) -> None:

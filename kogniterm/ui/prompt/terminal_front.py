@@ -32,7 +32,7 @@ from kogniterm.ui.terminal.terminal_io import (
     make_output,
     worth_asking,
 )
-from kogniterm.ui.terminal.user_terminal import Lending, edit_in_program, run_program
+from kogniterm.ui.terminal.user_terminal import TerminalHandover, edit_in_program, run_program
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -76,7 +76,7 @@ class TerminalFront:
             self._ready,
         )
         self._asked = float("-inf")
-        self._lending: Lending | None = None
+        self._handover: TerminalHandover | None = None
         self._program_runs = False
         self.prompt.line.completer = LineCompleter(controls.repl, self._files())
         preferences = self._display.preferences
@@ -195,9 +195,9 @@ class TerminalFront:
             await self._run_program([*self._display.preferences.pager, str(copy)])
 
     def terminal(self) -> Terminal:
-        if self._lending is None:
-            self._lending = Lending(self._keyboard_lent, self._late)
-        return self._lending.terminal(*self.terminal_files)
+        if self._handover is None:
+            self._handover = TerminalHandover(self._command_keyboard, self._late)
+        return self._handover.terminal(*self.terminal_files)
 
     @property
     def terminal_files(self) -> tuple[int, int]:
@@ -213,7 +213,7 @@ class TerminalFront:
         self.app.key_processor.process_keys()
 
     @contextlib.asynccontextmanager
-    async def lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+    async def hand_over(self, *, raw: bool = False) -> AsyncIterator[None]:
         """Give the terminal without the prompt on it, in the modes it had before.
 
         It stays `raw` on demand: in line mode, the terminal would echo for a moment what is typed
@@ -226,19 +226,19 @@ class TerminalFront:
                 yield
 
     @contextlib.asynccontextmanager
-    async def _keyboard_lent(self) -> AsyncIterator[None]:
+    async def _command_keyboard(self) -> AsyncIterator[None]:
         """Give the terminal to a running command; the user is told how to get it back."""
         # What the command wrote just now is still on its way to the screen.
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
-        self._display.keyboard_lent()
+        self._display.keyboard_to_command()
         try:
-            async with self.lent(raw=True):
+            async with self.hand_over(raw=True):
                 yield
         finally:
             self._display.keyboard_back()
 
     async def _run_program(self, command: Sequence[str]) -> int:
-        async with self.lent():
+        async with self.hand_over():
             self._program_runs = True
             try:
                 return await run_program(command)

@@ -99,7 +99,7 @@ class CommandFrame:
         self.output = OutputTail()
         self.waiting: Waiting | None = None
         self.own = own
-        self.lent = False
+        self.has_keyboard = False
         self.cut_off = False
         """Something else was written since the command got the keyboard."""
         self.done = False
@@ -185,7 +185,7 @@ class CommandFrame:
 
         From here on the command writes to the screen itself, beginning with its last line.
         """
-        self.lent = True
+        self.has_keyboard = True
         lines = screen_lines(self.output.tail().rpartition(b"\n")[0])[-max(rows, 1) :]
         # A question's own lines matter to who answers it: a fingerprint, a path, all of it.
         shown = [row for line in lines for row in self._output_rows(line, painter, width, rows)]
@@ -196,7 +196,7 @@ class CommandFrame:
     ) -> str:
         """Return the frame for good: header, folded output, how it ended."""
         width -= len(self._indent)
-        if self.lent:
+        if self.has_keyboard:
             again = "".join(f"{line}\n" for line in self._header(painter, width))
             footer = painter.paint(self.footer(result, painter), width)
             return self._put(again + footer if self.cut_off else footer)

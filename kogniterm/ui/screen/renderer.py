@@ -152,7 +152,7 @@ class ScreenSink(ev.EventVisitor):
         frames, self.frames, self._keyboard = self.frames, {}, ""
         self._write_held_back()
         for frame in frames.values():
-            if not frame.lent:
+            if not frame.has_keyboard:
                 lines = frame.header(self.painter, self._columns())
                 self.surface.commit("\n".join(lines) + "\n")
         if self.running:
@@ -335,7 +335,7 @@ class ScreenSink(ev.EventVisitor):
             frame.waiting = event.waiting
             self.surface.refresh()
 
-    def on_keyboard_lent(self, event: ev.KeyboardLent) -> None:
+    def on_keyboard_moved(self, event: ev.KeyboardMoved) -> None:
         self._keyboard = event.request_id
 
     def on_command_done(self, event: ev.CommandDone) -> None:
@@ -378,7 +378,7 @@ class ScreenSink(ev.EventVisitor):
         if not self.running:
             self.surface.animate(False)
         for other in self.frames.values():
-            other.cut_off = other.lent
+            other.cut_off = other.has_keyboard
         if self._keyboard:
             self._held.append(drawn)
         else:

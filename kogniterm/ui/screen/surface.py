@@ -233,7 +233,7 @@ class Attention:
         self._shown = ""
         self._working = False
         self._waiting = False
-        self._lent = False
+        self._typing = False
 
     def title(self, text: str) -> None:
         """Name the window after the session."""
@@ -254,9 +254,9 @@ class Attention:
             self._progress(4 if on else 3)
             self._retitle()
 
-    def lent(self, on: bool) -> None:
+    def typing(self, on: bool) -> None:
         """Show how to get the keyboard back from the running command, or that it is back."""
-        self._lent = on
+        self._typing = on
         self._retitle()
 
     def call(self, message: str) -> None:
@@ -296,7 +296,7 @@ class Attention:
         words = "{name}"
         if self._working:
             words = _("Waiting for you: {name}") if self._waiting else _("Running: {name}")
-        if self._lent:
+        if self._typing:
             words = _("Ctrl-G Ctrl-G Ctrl-D detaches the command: {name}")
         text = one_line(words.format(name=self._name), 80)
         if text != self._shown:

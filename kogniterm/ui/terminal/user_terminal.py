@@ -1,4 +1,4 @@
-"""The user's own terminal: what was typed ahead, and lending it to a command, editor or pager."""
+"""The user's own terminal: what was typed ahead, and handover it to a command, editor or pager."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ PATIENCE_SECONDS = 10.0
 """Seconds for which a thread waits for the loop, which may be gone."""
 
 
-class Lending:
+class TerminalHandover:
     """`suspend` and `resume` may be called from any thread but the loop's own.
 
     `still` is what keeps the screen quiet: an async context manager made anew each time.
@@ -246,10 +246,10 @@ async def hidden_line(
 
 
 async def ask_secret(
-    lent: Callable[..., AbstractAsyncContextManager[None]], files: tuple[int, int], name: str
+    hand_over: Callable[..., AbstractAsyncContextManager[None]], files: tuple[int, int], name: str
 ) -> str | None:
     """Ask at the terminal `files` for the value of a secret, without an echo; None for none."""
-    async with lent(raw=True):
+    async with hand_over(raw=True):
         prompt = _("Value of {name} (hidden, Esc: back): ").format(name=name)
         return await hidden_line(*files, prompt)
 

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from kogniterm.errors import StorageError
 from kogniterm.memory.file_purge import FilePurge
-from kogniterm.sessions.journal.outcome_spool import MOST, ROOM, Spool
+from kogniterm.sessions.journal.outcome_spool import MOST, RESERVED_BYTES, Spool
 from kogniterm.sessions.records import Outcome
 from kogniterm.types import CommandResult, Phrase
 
@@ -24,7 +24,7 @@ def test_what_is_kept_is_read_in_order_by_the_next_process(tmp_path: Path) -> No
     spool = Spool(tmp_path / "spool", "../../s")
     spool.make_room()
     assert spool.path.parent == tmp_path / "spool"
-    assert spool.path.stat().st_size == ROOM
+    assert spool.path.stat().st_size == RESERVED_BYTES
     assert (spool.path.stat().st_mode & 0o777, spool.path.parent.stat().st_mode & 0o777) == (
         0o600,
         0o700,
@@ -56,7 +56,7 @@ def test_it_does_not_grow_without_end(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="too large"):
         spool.keep(outcome(1, "x" * MOST))
     assert spool.read() == []
-    assert spool.path.stat().st_size <= ROOM
+    assert spool.path.stat().st_size <= RESERVED_BYTES
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kogniterm.ui.app import build_repl
 from kogniterm.ui.prompt.plain_front import PlainFront
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.screen_preferences import Preferences
-from kogniterm.ui.terminal.user_terminal import Lending
+from kogniterm.ui.terminal.user_terminal import TerminalHandover
 from tests.ui.face import Play, PlayedSession, ask
 from tests.ui.live import PATIENCE_SECONDS, until
 
@@ -97,16 +97,16 @@ async def test_the_terminal_is_lent_to_a_thread_and_comes_back() -> None:
         yield
         states.append("draws")
 
-    lending = Lending(still, lambda keys: states.append(keys.decode()))
+    handover = TerminalHandover(still, lambda keys: states.append(keys.decode()))
 
     def borrow() -> None:
-        lending.suspend()
-        lending.suspend()
+        handover.suspend()
+        handover.suspend()
         states.append("borrowed")
-        lending.resume()
-        lending.resume()
+        handover.resume()
+        handover.resume()
         states.append("given back")
-        lending.typed(b"keys that came too late")
+        handover.typed(b"keys that came too late")
 
     await asyncio.to_thread(borrow)
     await asyncio.sleep(0)

@@ -520,7 +520,7 @@ def test_the_one_that_asks_is_the_live_one_however_small_the_screen() -> None:
 def test_what_ends_while_another_has_the_keyboard_is_written_after_it() -> None:
     sink, stream, _clock = lines()
     several(sink, "cat a", "ssh host")
-    sink(ev.KeyboardLent("1"))
+    sink(ev.KeyboardMoved("1"))
     assert sink.frame is not None
     assert sink.frame.command == "ssh host"
     sink.hand_over()

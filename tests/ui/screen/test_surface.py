@@ -52,8 +52,8 @@ def test_the_title_shows_how_to_get_the_keyboard_back() -> None:
     sent: list[str] = []
     signals = Attention(Preferences(), sent.append)
     signals.title("hi")
-    signals.lent(True)
-    signals.lent(False)
+    signals.typing(True)
+    signals.typing(False)
     assert sent[1:] == [
         "\x1b]2;Ctrl-G Ctrl-G Ctrl-D detaches the command: hi\a",
         "\x1b]2;hi\a",

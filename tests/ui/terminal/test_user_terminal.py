@@ -35,9 +35,9 @@ def test_raw_while_lent_and_restored(terminal: int) -> None:
     user = UserTerminal(terminal, terminal)
     before = termios.tcgetattr(terminal)
     assert user.acquire() == (terminal, terminal)
-    lent = termios.tcgetattr(terminal)
-    assert not lent[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
-    assert not lent[1] & termios.OPOST
+    raw = termios.tcgetattr(terminal)
+    assert not raw[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
+    assert not raw[1] & termios.OPOST
     user.release()
     assert termios.tcgetattr(terminal) == before
 
