@@ -28,9 +28,8 @@ from kogniterm.runtime.operations.action import Argument
 from kogniterm.storage.folders import expand_path
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
-from kogniterm.ui.commands.help_topics import EXIT_STATUS
 from kogniterm.ui.locale import _, mark, translate
-from kogniterm.ui.slash_commands import names_of
+from kogniterm.ui.words.turn_words import EXIT_STATUS
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
@@ -167,6 +166,7 @@ def _with_output(output: str, front: RunFront, do: Callable[[RunFront, Sink], in
 
 def _own_commands() -> Collection[str]:
     from kogniterm.ui.commands.command_table import COMMANDS
+    from kogniterm.ui.slash_commands import names_of
 
     return names_of(COMMANDS)
 

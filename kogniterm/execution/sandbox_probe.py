@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.execution.process.confined_program import run_confined
-from kogniterm.execution.sandbox import attempts, kernel_rules
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
 from kogniterm.host.programs import find_program
@@ -78,6 +76,8 @@ def probe(scratch: Path, wanted: WantedKind = "auto") -> Probe:
 
 def _remaining(kind: SandboxKind) -> tuple[str, ...]:
     """Return the attempts that a kind cannot refuse with this kernel, and is used all the same."""
+    from kogniterm.execution.sandbox import kernel_rules
+
     if GIVES[kind].keeps_files:
         return ()
     # Landlock knows no exceptions inside a folder; a change of these is shown instead.
@@ -87,6 +87,9 @@ def _remaining(kind: SandboxKind) -> tuple[str, ...]:
 
 def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | list[str]:
     """Return the attempts that succeeded in a sandbox like `box`, or the reason against it."""
+    from kogniterm.execution.process.confined_program import run_confined
+    from kogniterm.execution.sandbox import attempts
+
     with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
         inside, outside, temporary = Path(name, "in"), Path(name, "out"), Path(name, "tmp")
         for folder in (inside / ".git", outside / ".ssh", temporary):

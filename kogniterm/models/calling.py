@@ -173,6 +173,13 @@ class Caller:
         raise ModelReplyError("The model {model} sent no reply; try again.", model=self.name)
 
 
+def silence_tracing() -> None:
+    """Switch LangSmith's tracing off for this process, whatever the environment says."""
+    import langsmith
+
+    langsmith.configure(enabled=False)
+
+
 def preload(model: Model) -> None:
     """Import and construct what `model` needs, so that its first call does not.
 

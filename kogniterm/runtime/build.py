@@ -89,9 +89,7 @@ def open_session(
     from kogniterm import paths as path_rules
     from kogniterm import prompts
     from kogniterm import settings as settings_room
-    from kogniterm.models.calling import OpenModels
-    from kogniterm.models.providers.langchain import given_name
-    from kogniterm.models.providers.provider_model import silence_tracing
+    from kogniterm.models.calling import OpenModels, silence_tracing
     from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.runtime.assembly import SessionInputs, assemble
 
@@ -105,6 +103,8 @@ def open_session(
     options = replace(model_options(settings, paths, Path(folder)), read_recording=_read_recording)
     cache = ReplyCache(paths.of_sessions.model_replies) if settings.model_cache else None
     if chat is not None:
+        from kogniterm.models.providers.langchain import given_name
+
         settings = settings.model_copy(update={"model": given_name(chat)})
     open_model = OpenModels(partial(_open_model, options=options, cache=cache, chat=chat))
     store, notices = open_user_store(settings, paths)
@@ -236,11 +236,13 @@ def _open_model(
     chat: BaseChatModel | None = None,
 ) -> Model:
     from kogniterm.models.model_registry import open_model
-    from kogniterm.models.providers.langchain import GivenModel, given_name
     from kogniterm.models.reply_cache import caching
 
-    if chat is not None and name == given_name(chat):
-        return GivenModel(chat, options)
+    if chat is not None:
+        from kogniterm.models.providers.langchain import GivenModel, given_name
+
+        if name == given_name(chat):
+            return GivenModel(chat, options)
     options = options if effort is None else replace(options, effort=effort)
     return caching(open_model(name, options), cache, options)
 

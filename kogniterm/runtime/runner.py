@@ -44,7 +44,6 @@ from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SandboxFindings, SessionModes, ToolEnd, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.text.shorten import head_and_tail
-from kogniterm.tools.mcp.mcp_errors import McpCallLostError
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
@@ -326,6 +325,8 @@ class Runner:
 
     async def run_tool(self, request: ActionRequest) -> ToolEnd:
         """Run a tool; return how it ended. Raises what is no failure of the tool."""
+        from kogniterm.tools.mcp.mcp_errors import McpCallLostError
+
         try:
             found = await self.tool_of(request.tool).run(request.arguments)
         except PathChangedError as error:

@@ -30,7 +30,6 @@ from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
-from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
@@ -212,7 +211,7 @@ class LiveSession:
         """
         if mode == "plan":
             self.require_planning()
-        use_mode(self.journal, self.modes, mode)
+        self.modes.use_approval(mode, self.journal.record)
 
     def require_planning(self) -> None:
         """Raise `UsageError` when the model cannot plan."""

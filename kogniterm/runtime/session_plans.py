@@ -25,11 +25,9 @@ from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.plan_edits import PlanDifference, difference, plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
-from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import Decided, NodeRan, Outcome
 from kogniterm.types import (
     ActionRequest,
-    ApprovalMode,
     Decision,
     NodeUpdate,
     Phrase,
@@ -97,14 +95,8 @@ def may_grant(modes: SessionModes, *, sandboxed: bool) -> bool:
 def use_grant(journal: TurnJournal, modes: SessionModes, review: PlanReview) -> None:
     """Give the session what the review of its plan grants, and nothing else."""
     if review.grant == "edits" and modes.approval != "auto":
-        use_mode(journal, modes, "accept-edits")
+        modes.use_approval("accept-edits", journal.record)
     modes.checks = frozenset(check_commands(review.plan) if review.grant == "checks" else ())
-
-
-def use_mode(journal: TurnJournal, modes: SessionModes, mode: ApprovalMode) -> None:
-    """Change the approval mode, from the next action on."""
-    modes.approval = mode
-    journal.record(Note.MODE.record(mode))
 
 
 def _start_working(
@@ -117,7 +109,7 @@ def _start_working(
     if review.by in ("unattended", events.BY_KOGNITERM):
         count.plan_left = True
         return
-    use_mode(journal, modes, "manual")
+    modes.use_approval("manual", journal.record)
     if review.grant != "edits":
         io.sink(events.Notice(LEFT_PLAN_MODE))
 

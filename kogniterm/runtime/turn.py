@@ -35,7 +35,6 @@ from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.runner import Approved, Runner
-from kogniterm.runtime.session_plans import review_plan
 from kogniterm.runtime.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.turn_end import (
     cancel_open,
@@ -285,6 +284,8 @@ async def settle(
             journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
             continue
         if request.tool == MAKE_PLAN.name:
+            from kogniterm.runtime.session_plans import review_plan
+
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
                 return None

@@ -19,7 +19,8 @@ from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price
 from kogniterm.runtime.fixed_questions import LimitQuestion, RecoveryChoice, RecoveryQuestion
 from kogniterm.runtime.user_secrets import AskSecret
-from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.records import Noted
 from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
@@ -246,6 +247,11 @@ class SessionModes:
     def plan_mode(self) -> PlanMode:
         """Return when a plan is made; in plan mode the model can always make one."""
         return "auto" if self.in_plan_mode and self.planning == "never" else self.planning
+
+    def use_approval(self, mode: ApprovalMode, note: Callable[[Noted], object]) -> None:
+        """Change the approval mode, from the next action on, and journal it."""
+        self.approval = mode
+        note(Note.MODE.record(mode))
 
     def use_model(self, model: Model) -> None:
         """Ask `model` from the next call on."""

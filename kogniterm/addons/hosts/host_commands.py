@@ -18,13 +18,6 @@ from typing import ClassVar
 from pydantic import Field, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from kogniterm.addons.hosts.answer_groups import group_answers, stops
-from kogniterm.addons.hosts.host_inventory import (
-    inventory_files,
-    inventory_of,
-    session_inventory,
-)
-from kogniterm.addons.hosts.host_risk import assess_on_hosts, changed_files
 from kogniterm.addons.hosts.host_values import HostRequest, HostRunner, HostSecrets, Inventory
 from kogniterm.approval.analysis.exit_status import masked_by
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
@@ -81,7 +74,11 @@ class HostCommands(ActingExtension):
     def open(cls, basis: SessionBasis) -> HostCommands:
         """Return the hosts that the settings name, of which there may be none."""
         named, folder = basis.settings.hosts_inventory, basis.journal.state.folder
-        known = session_inventory(named, folder, basis.paths.trust_file) if named else None
+        known = None
+        if named:
+            from kogniterm.addons.hosts.host_inventory import session_inventory
+
+            known = session_inventory(named, folder, basis.paths.trust_file)
         return cls(basis.journal, basis.settings, known)
 
     def _ansible(self, secrets: HostSecrets) -> HostRunner:
@@ -121,8 +118,11 @@ class HostCommands(ActingExtension):
 
     def _states(self) -> Mapping[str, str]:
         """Return the files of the inventory as they are now."""
-        deciding = inventory_files(self.known) if self.known is not None else ()
-        files = RiskReport("", "safe_readonly", deciding=deciding)
+        if self.known is None:
+            return {}
+        from kogniterm.addons.hosts.host_inventory import inventory_files
+
+        files = RiskReport("", "safe_readonly", deciding=inventory_files(self.known))
         return file_states(files, self.journal.state.folder, search_path="")
 
     # --- the hosts of a call --------------------------------------------------------------------
@@ -177,6 +177,8 @@ class HostCommands(ActingExtension):
     # --- arrow 8 --------------------------------------------------------------------------------
 
     def assess(self, request: ActionRequest) -> RiskReport:
+        from kogniterm.addons.hosts.host_risk import assess_on_hosts
+
         return assess_on_hosts(request, self._first, self.journal.state.folder)
 
     # --- arrows 10 and 11 -----------------------------------------------------------------------
@@ -189,6 +191,9 @@ class HostCommands(ActingExtension):
         The ID is the same in every process, and unique among sessions: hosts keep the outcome
         under it.
         """
+        from kogniterm.addons.hosts.host_inventory import inventory_of
+        from kogniterm.addons.hosts.host_risk import changed_files
+
         given = request.arguments
         session = hashlib.sha256(self.journal.state.session_id.encode()).hexdigest()[:12]
         return HostRequest(
@@ -287,6 +292,8 @@ class HostCommands(ActingExtension):
 
     def _end(self, request: ActionRequest, sink: EventSink) -> ToolEnd:
         """Return the end; failed unless all is known, and every host answered with exit code 0."""
+        from kogniterm.addons.hosts.answer_groups import group_answers
+
         groups = group_answers(self._recorded(request).values())
         states = {group.state for group in groups}
         sink(events.HostsEnded(request.id, self.journal.redact_command(request.command), groups))
@@ -330,6 +337,8 @@ def _listed(hosts: Sequence[str]) -> str:
 
 def _begun(asked: HostRequest, answers: Mapping[str, HostAnswer]) -> Iterator[str]:
     """Yield the hosts where the command may have begun: no group begins before those ahead end."""
+    from kogniterm.addons.hosts.answer_groups import stops
+
     ahead: list[HostAnswer] = []
     for group in asked.groups:
         yield from group

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kogniterm.execution.sandbox import kernel_rules, planted
+from kogniterm.execution.sandbox import planted
 from kogniterm.execution.sandbox.kinds import GIVES, Gives, SandboxKind
-from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
 from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
 
 _KERNEL_FILES = (
@@ -191,6 +190,9 @@ class Sandbox:
 
     def _rules(self, shell_files: str, temporary: str) -> dict[str, object]:
         """Return the arguments of `kernel_rules.confine`."""
+        from kogniterm.execution.sandbox import kernel_rules
+        from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
+
         gives, families = self.gives, [kernel_rules.AF_NETLINK]
         # A network of the sandbox's own has nothing but a loopback, which test servers need.
         if gives.own_network or self.network:

@@ -27,7 +27,7 @@ from kogniterm.errors import (
     SettingsError,
     why,
 )
-from kogniterm.models.calling import Caller, ModelOptions
+from kogniterm.models.calling import Caller, ModelOptions, silence_tracing
 from kogniterm.models.catalog import Provider
 from kogniterm.settings import proxies, proxy_variables
 from kogniterm.text.shorten import gist
@@ -149,13 +149,6 @@ class ProviderModel(Generic[Client]):
     @abstractmethod
     def _problem(self, message: AIMessage) -> str:
         """Return why a reply cannot be used, in words for the model; "" when it can."""
-
-
-def silence_tracing() -> None:
-    """Switch LangSmith's tracing off for this process, whatever the environment says."""
-    import langsmith
-
-    langsmith.configure(enabled=False)
 
 
 def checked_url(url: str, provider: str) -> str:

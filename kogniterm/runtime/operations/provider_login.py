@@ -109,8 +109,7 @@ async def try_key(settings: Settings, paths: Paths, name: str, key: str) -> bool
     """
     from langchain_core.messages import HumanMessage
 
-    from kogniterm.models.calling import close_model
-    from kogniterm.models.providers.provider_model import silence_tracing
+    from kogniterm.models.calling import close_model, silence_tracing
     from kogniterm.types import ModelRequest
 
     silence_tracing()

@@ -18,18 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
-from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
-from kogniterm.models.reply_cache import ReplyCache
-from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectFile, ProjectWalk
 from kogniterm.runtime.trust.trust_sources import trusted_files
 from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS
-from kogniterm.sessions.forget_words import forget
 from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher
-from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -145,6 +140,8 @@ class JournalPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Replace the terms, whatever their case; busy sessions are named."""
+        from kogniterm.sessions.forget_words import forget
+
         if not terms:
             return Purged(Phrase("the session journal"), 0)
         report = forget(self.store, terms, live=self.live)
@@ -163,6 +160,8 @@ class UndoPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
+        from kogniterm.execution.undo import PreimageStore
+
         place = Phrase("copies saved for /undo")
         matcher = Matcher(terms)
         if not matcher:
@@ -225,6 +224,8 @@ class ReplyPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete everything, whatever the terms. Raises `StorageError`."""
+        from kogniterm.models.reply_cache import ReplyCache
+
         del terms
         return Purged(Phrase("kept replies of models"), ReplyCache(self.folder).clear())
 
@@ -237,6 +238,8 @@ class SignInPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete the sign-ins with the terms. Raises `StorageError`."""
+        from kogniterm.tools.mcp.token_files import TokenFiles
+
         return Purged(Phrase("sign-ins to MCP servers"), TokenFiles(self.folder).delete_all(terms))
 
 
@@ -296,6 +299,8 @@ def _is_in_use(path: Path) -> bool:
 
 def user_files(paths: Paths, project: str) -> UserFiles:
     """Return the files that were written for the user, and those they wrote for KogniTerm."""
+    from kogniterm.runtime.services.written_files import PROJECT_FILES, UserFiles, WrittenFiles
+
     own = [paths.config, *(Path.home() / name for name in SHARED_PLACES)]
     if project:
         own += [Path(project) / name for name in PROJECT_FILES]

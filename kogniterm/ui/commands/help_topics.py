@@ -13,6 +13,7 @@ from kogniterm.installed import rows
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, language, translate
 from kogniterm.ui.words.key_table import Where, table
+from kogniterm.ui.words.turn_words import EXIT_STATUS
 
 Row = tuple[str, Phrase]
 
@@ -45,10 +46,6 @@ class Topic(NamedTuple):
         return [[(shown, translate(what)) for shown, what in block] for block in blocks if block]
 
 
-EXIT_STATUS = Phrase(
-    "Exit status: 0 done, 1 not done, 2 wrong usage or settings, 3 blocked by a refusal or a "
-    "missing approval, 4 a limit was reached, 5 the model failed, 130 interrupted."
-)
 TOPICS = (
     Topic("approvals", Phrase("Which commands run, and when you are asked"), (
         ("kogniterm", Phrase("Ask before every command (mode ask)")),

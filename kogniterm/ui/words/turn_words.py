@@ -12,6 +12,10 @@ from kogniterm.text.shorten import one_line
 from kogniterm.types import Answer, LeftRunning, Phrase, Usage
 from kogniterm.ui.locale import _, duration, tokens, translate
 
+EXIT_STATUS = Phrase(
+    "Exit status: 0 done, 1 not done, 2 wrong usage or settings, 3 blocked by a refusal or a "
+    "missing approval, 4 a limit was reached, 5 the model failed, 130 interrupted."
+)
 WORTH_TELLING = 30.0
 """Seconds of waiting for the user from which that is told."""
 

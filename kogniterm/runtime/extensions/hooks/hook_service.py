@@ -9,23 +9,20 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.extension_port import Choice
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, GUARDS, Hook, HookEvent, HookSet
-from kogniterm.runtime.extensions.hooks.hook_runs import (
-    HookAnswer,
-    HookPlace,
-    refuses,
-    run_hook,
-)
 from kogniterm.sessions.history import notes
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted, Record
 from kogniterm.text.visible import with_texts
 from kogniterm.types import Phrase, events
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer, HookPlace
 
 NOTED = "hook"
 """The kind of a note about what hooks said."""
@@ -150,6 +147,8 @@ class HookService:
         self, hooks: Sequence[Hook], occasion: Occasion, sink: EventSink
     ) -> tuple[HookAnswer, ...]:
         """Run hooks at the same time; a cancel ends all of them."""
+        from kogniterm.runtime.extensions.hooks.hook_runs import run_hook
+
         place, loop = self.place(), asyncio.get_running_loop()
 
         async def run(hook: Hook) -> HookAnswer:
@@ -197,6 +196,8 @@ class HookService:
 
 def combine_answers(answers: Iterable[HookAnswer]) -> HookFindings:
     """Return what answers mean together. What a project's hook allows does not count."""
+    from kogniterm.runtime.extensions.hooks.hook_runs import refuses
+
     answers = tuple(answers)
     deny = [one for one in answers if refuses(one)]
     ask = [one for one in answers if one.choice == "ask"]

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from kogniterm.errors import KognitermError
-from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import UNCACHED
 from kogniterm.host.processes import start_of
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
 from kogniterm.runtime.extensions.hooks.hook_points import mode_name
-from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.tool_names import shared_name
 from kogniterm.runtime.services.policy_service import open_sandbox
@@ -31,7 +29,9 @@ from kogniterm.storage.folders import private_folder, write_private
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from kogniterm.execution.sandbox.confinement import Sandbox
     from kogniterm.paths import Paths
+    from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.runtime.turn_ports import SessionModes
     from kogniterm.settings import Settings
@@ -102,6 +102,8 @@ class HookSurroundings:
 
     def place(self) -> HookPlace:
         """Return where hooks run now."""
+        from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
+
         cwd, temporary = self.folders()
         Path(temporary).mkdir(mode=0o700, exist_ok=True)
         if not self._boxes:

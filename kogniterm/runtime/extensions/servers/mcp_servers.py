@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from kogniterm.errors import SettingsError, ToolError, UnusableValueError, UsageError
 from kogniterm.runtime.trust.plugin_folders import ROOT, PluginFolder
@@ -23,13 +23,6 @@ from kogniterm.runtime.trust.project_places import ProjectFile, is_unchanged
 from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
-from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
-from kogniterm.tools.mcp.mcp_errors import (
-    McpCallLostError,
-    McpSessionEndedError,
-    McpStaleToolsError,
-    McpUnreachableError,
-)
 from kogniterm.tools.mcp.server_config import ServerConfig, Servers, parse_servers
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.tools.mcp.server_tools import (
@@ -47,6 +40,9 @@ from kogniterm.tools.mcp.server_values import (
     ServerTool,
 )
 from kogniterm.types import Observation, Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
 
 ServerState = Literal["off", "new", "changed", "ready", "running", "failed"]
 MAX_FILE = 1024 * 1024
@@ -397,15 +393,21 @@ class McpServers:
         if the server marks the tool as read-only or repeatable. Raises `McpCallLostError` where the
         end of the call is not known, and `ToolError`.
         """
+        from kogniterm.tools.mcp import mcp_errors
+
         found = self._usable(server)
         if tool == READ_RESOURCE and found.reads_resources:
             return await self.read_resource(server, str(arguments["uri"]))
         current = await self._checked(found, tool)
         try:
             return await self._call(found, current, arguments)
-        except (McpUnreachableError, McpSessionEndedError, McpStaleToolsError):
+        except (
+            mcp_errors.McpUnreachableError,
+            mcp_errors.McpSessionEndedError,
+            mcp_errors.McpStaleToolsError,
+        ):
             await self.stop(found)
-        except McpCallLostError:
+        except mcp_errors.McpCallLostError:
             if not current.may_be_repeated:
                 raise
         current = await self._checked(found, tool)
@@ -472,6 +474,8 @@ class McpServers:
         return server
 
     def _connection(self, server: Server) -> Connection:
+        from kogniterm.tools.mcp.connection import Connection
+
         plugin = self.plugins.get(server.config.origin)
         is_open = server.connection is not None and server.connection.is_open
         if plugin is not None and not is_open and not is_unchanged(plugin):

@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.runtime.extensions.servers.mcp_servers import (
     McpServers,
     load_servers,
     plugins_by_origin,
 )
-from kogniterm.runtime.extensions.servers.server_process import ServerStarter
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.tools.mcp.connection import OpenRemote
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_records import ServerRecords
 
 if TYPE_CHECKING:
+    from kogniterm.execution.sandbox.confinement import Sandbox
     from kogniterm.paths import Paths
+    from kogniterm.runtime.extensions.servers.server_process import StartedServer
+    from kogniterm.tools.mcp.connection import OpenRemote
 
 
 class Surroundings(NamedTuple):
@@ -43,12 +43,17 @@ def open_servers(
     """Return the servers of a folder and `more` of the user's; none is started."""
     places = paths.extensions
     found = load_servers(places.mcp_servers, place.project, place.workspace, more)
-    starter = ServerStarter(
-        place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
-    )
+
+    async def start(config: ServerConfig) -> StartedServer:
+        from kogniterm.runtime.extensions.servers.server_process import ServerStarter
+
+        return await ServerStarter(
+            place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
+        ).start(config)
+
     records = ServerRecords(places.mcp_data / "servers")
     remote = open_remote(places.mcp_tokens)
-    made = McpServers.of(found, records, starter.start, remote, place.workspace, place.environ)
+    made = McpServers.of(found, records, start, remote, place.workspace, place.environ)
     made.plugins = plugins_by_origin(place.project, place.workspace)
     return made
 

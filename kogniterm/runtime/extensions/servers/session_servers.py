@@ -11,7 +11,6 @@ from kogniterm.agent.messages import ImageBlock, observed_images
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
-from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, Attached, SessionModes, TurnIO
 from kogniterm.text.shorten import cut, head_and_tail, one_line
@@ -43,7 +42,11 @@ class SessionServers(Extension):
         self.asker = asker
 
     def connect(self, io: TurnIO) -> None:
-        self.servers.attendant = ServerQuestions(self.asker) if io.ask is not None else None
+        self.servers.attendant = None
+        if io.ask is not None:
+            from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
+
+            self.servers.attendant = ServerQuestions(self.asker)
         self.servers.progress = lambda tool, text: io.sink(events.ActionProgress(tool, text))
 
     async def before_input(self, given: UserInput, io: TurnIO) -> Attached:
