@@ -16,7 +16,6 @@ from kogniterm.cli.main import dispatch
 from kogniterm.errors import KognitermError
 from kogniterm.host.identity import account_name as user_name
 from kogniterm.memory import open_memory
-from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -142,38 +141,6 @@ def test_export_and_import(user: User, new_user: Callable[[str], User], tmp_path
     other.run("import", str(tmp_path / "missing"), code=2)
 
 
-def test_forgetting_reaches_the_journal_and_its_chain_still_holds(user: User) -> None:
-    label = user.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
-    outputs = user.data / "outputs"
-    store = SessionStore(
-        Database(user.data / "kogniterm.db", SESSIONS), version="1.0", folders=[outputs]
-    )
-    journal = store.create(folder=str(user.project), model="scripted:a")
-    write(journal, command_turn(1, "THE SAFE opens with tangerine, remember it"))
-    session = journal.state.session_id
-    journal.close()
-    store.close()
-    (user.data / "history").write_text("+the safe opens with tangerine\n+ls\n")
-    user.run("forget", label, code=2)
-    assert "--yes" in user.errors
-    receipt = user.json("forget", label, "--yes")
-    assert receipt["proved"] is True
-    assert receipt["facts"] == [label]
-    removed = {one["place"]: one["records"] for one in receipt["removed"]}
-    assert removed["the session journal"] > 0
-    assert removed["prompt history"] == 1
-    assert receipt["scanned"]["files"] >= 3
-    assert receipt["unreachable"]
-    for file in user.data.rglob("*"):
-        if file.is_file():
-            assert b"tangerine" not in file.read_bytes().lower(), file
-    database = Database(user.data / "kogniterm.db", SESSIONS)
-    assert verify(database, session).intact
-    assert verify(database, session).forgotten
-    database.close()
-    assert "+ls" in (user.data / "history").read_text()
-
-
 def test_forgetting_words_here_everywhere_and_nothing(user: User) -> None:
     user.run("add", "The", "cat", "is", "Biscuit")
     user.run("add", "The", "dog", "is", "Pepper")
@@ -187,6 +154,8 @@ def test_forgetting_words_here_everywhere_and_nothing(user: User) -> None:
     user.run("forget", "ele", "--yes", code=2)
     user.run("forget", code=2)
     user.run("forget", "cat", "--all", code=2)
+    user.run("forget", "biscuit", code=2)
+    assert "--yes" in user.errors
     assert "Facts forgotten: 1" in user.run("forget", "biscuit", "--yes")
     assert [one["text"] for one in user.json("list")] == ["The dog is Pepper", "The bird is Kiwi"]
     user.run("forget", "--here", "--yes")

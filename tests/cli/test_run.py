@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from kogniterm.host.identity import account_name
-from kogniterm.host.processes import process_state
 from kogniterm.sessions.session_transfer import replace_text
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
@@ -31,12 +30,6 @@ replies:
   - text: It said greetings-42.
 """
 AUTO = ("--auto-approve", "--no-sandbox", "--plan", "never")
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process runs; one that only waits to be reaped does not."""
-    state = process_state(pid)
-    return state is not None and state.state not in "ZX"
 
 
 def result_of(stdout: str) -> dict[str, Any]:
@@ -83,34 +76,6 @@ def test_a_refusal_names_only_what_would_allow_more(
     assert other not in result.stderr
 
 
-def test_json_is_one_object(shell: Shell) -> None:
-    result = shell.run("run", "greet", "--model", shell.script(GREET), *AUTO, "--output", "json")
-    final = result_of(result.stdout)
-    assert (final["answer"], final["stop"], final["exit_code"]) == (
-        "It said greetings-42.",
-        "done",
-        0,
-    )
-    (command,) = final["commands"]
-    assert command["command"] == "echo greetings-$((40 + 2))"
-    assert (command["exit_code"], command["status"]) == (0, "exited")
-    assert "greetings-42" in command["output"]
-    assert final["session_id"]
-    assert final["usage"]["calls"] == 2
-
-
-def test_standard_input_is_the_task_or_its_data(shell: Shell) -> None:
-    seen = """
-replies:
-  - expect: {any_contains: needle-in-the-data}
-    text: seen
-"""
-    model = shell.script(seen)
-    as_task = shell.run("run", "--model", model, *AUTO, stdin=b"find needle-in-the-data")
-    as_data = shell.run("run", "sum up", "--model", model, *AUTO, stdin=b"needle-in-the-data\n")
-    assert (as_task.stdout, as_data.stdout) == ("seen\n", "seen\n"), as_data.stderr
-
-
 def test_the_folder_is_the_one_given(shell: Shell) -> None:
     other = shell.home / "other place"
     other.mkdir()
@@ -147,32 +112,6 @@ def test_a_database_out_of_reach_is_told_apart_from_a_failed_task(shell: Shell) 
     final = result_of(result.stdout)
     assert (result.returncode, final["stop"]) == (1, "storage_unavailable")
     assert "cannot be reached" in final["reason"]
-
-
-def test_a_command_that_fails_is_not_the_tasks_failure(shell: Shell) -> None:
-    model = shell.script("replies:\n  - run: exit 7\n  - text: It ended with 7.\n")
-    result = shell.run("run", "x", "--model", model, *AUTO, "--output", "json")
-    assert result.returncode == 0
-    assert result_of(result.stdout)["commands"][0]["exit_code"] == 7
-
-
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
-def test_a_signal_ends_the_command_and_the_run(
-    shell: Shell, number: signal.Signals, status: int
-) -> None:
-    witness = shell.home / "pid"
-    model = shell.script(f"replies:\n  - run: 'echo $$ > {witness}; sleep 1000'\n")
-    words = ("run", "wait", "--model", model, *AUTO, "--output", "json")
-    started = shell.start(*words)
-    until(lambda: started.gone or (witness.exists() and witness.read_text().endswith("\n")))
-    pid = int(witness.read_text())
-    started.send(number)
-    assert started.wait() == status, started.err.read_text()
-    assert result_of(started.out.read_text())["stop"] == "interrupted"
-    until(lambda: not alive(pid))
-    assert "Traceback" not in started.err.read_text()
 
 
 # --- bad input -------------------------------------------------------------------------------

@@ -57,13 +57,11 @@ def start(
     shell: Shell,
     *words: str,
     term: str = "xterm-256color",
-    typed_ahead: bytes = b"",
     stdin: Path | None = None,
     out: Path | None = None,
 ) -> User:
-    """Start `kogniterm WORDS` on a terminal with `typed_ahead` keys; see `tests.support.forge`."""
+    """Start `kogniterm WORDS` on a terminal; see `tests.support.forge`."""
     master, terminal = pty.openpty()
-    os.write(master, typed_ahead)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     name = Path(os.ttyname(terminal))
     environ = shell.environ | {"TERM": term}
@@ -75,35 +73,8 @@ def start(
     return User(user, started.wait)
 
 
-@pytest.fixture
-def model(shell: Shell) -> str:
-    return shell.script(SCRIPT)
-
-
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_an_approved_command_runs(shell: Shell, model: str, term: str) -> None:
-    user = start(shell, "run", "make it", "--model", model, "--plan", "never", term=term)
-    user.sees("echo made-$((40 + 2)) > witness")
-    assert not (shell.project / "witness").exists()
-    user.sees(QUESTION)
-    user.says("y")
-    user.sees("All done here.")
-    assert user.ended() == 0
-    assert (shell.project / "witness").read_text() == "made-42\n"
-
-
-def test_what_is_typed_ahead_answers_no_question(shell: Shell, model: str) -> None:
-    words = ("run", "make it", "--model", model, "--plan", "never")
-    user = start(shell, *words, typed_ahead=b"y\n")
-    user.sees(QUESTION)
-    assert not (shell.project / "witness").exists()
-    user.says("n")
-    user.sees("Reason for the model")
-    user.says("")
-    assert user.ended() == 3
-
-
-def test_ctrl_c_at_the_question_stops_the_run(shell: Shell, model: str) -> None:
+def test_ctrl_c_at_the_question_stops_the_run(shell: Shell) -> None:
+    model = shell.script(SCRIPT)
     user = start(shell, "run", "make it", "--model", model, "--plan", "never")
     user.sees(QUESTION)
     user.presses("\x03")

@@ -98,15 +98,6 @@ async def test_no_link_leads_an_unasked_edit_away(
     assert (base / target).read_text() == "old\n"
 
 
-async def test_a_linked_folder_leads_nothing_away(make_flow: MakeFlow, tmp_path: Path) -> None:
-    flow = edits(make_flow, "docs/page.md")
-    (tmp_path / "outside").mkdir()
-    (flow.folder / "docs").symlink_to(tmp_path / "outside")
-    await flow.run()
-    assert asked(flow) == ["write_file"]
-    assert not (tmp_path / "outside" / "page.md").exists()
-
-
 @pytest.mark.parametrize("path", [".config/x", "bin/tool", ".profile", "notes.txt"])
 async def test_a_home_as_workspace_keeps_its_hidden_files(
     make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, path: str

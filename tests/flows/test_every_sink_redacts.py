@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -12,13 +11,12 @@ import pytest
 
 from kogniterm import installed
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink
-from kogniterm.logs import RedactingFormatter
 from kogniterm.runtime.operations.stored_data import report_parts
 from kogniterm.sessions.records import RecordBody
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from kogniterm.text.redact import Redactor, redact, session_label
+from kogniterm.text.redact import redact
 from kogniterm.types import Answer, events
 from tests.flows.conftest import MakeFlow
 from tests.flows.test_secrets import SECRET, WAYS
@@ -85,17 +83,6 @@ def test_a_sink_redacts_every_text_of_an_event(
     assert find_secrets(sink, kind) == []
 
 
-def test_a_log_has_no_secret_in_arguments_or_tracebacks() -> None:
-    formatter = RedactingFormatter(redact)
-    try:
-        raise ValueError(TEXT)
-    except ValueError as error:
-        failed = (type(error), error, error.__traceback__)
-    record = logging.LogRecord("a", logging.INFO, __file__, 1, "got %s", (TEXT,), failed)
-    assert SECRET not in formatter.format(record)
-    assert "[redacted" in formatter.format(record)
-
-
 @pytest.mark.parametrize("form", ["report", *(form for form, _part in installed.rows("EXPORTS"))])
 def test_what_is_sent_to_others_of_a_session_is_redacted(tmp_path: Path, form: str) -> None:
     database = Database(tmp_path / "k.db", SESSIONS, user="ana", heads=tmp_path)
@@ -129,10 +116,3 @@ async def test_no_event_holds_a_secret_that_was_given_or_written(
     flow = await way(make_flow)
     told = [event for event in flow.events if not isinstance(event, STREAMED)]
     assert sum(SECRET in repr(event) for event in told) == 0
-
-
-def test_redaction_is_idempotent_and_known_values_are_found() -> None:
-    known = Redactor([SECRET[4:]], label=session_label("s"))
-    once = known.redact(f"{TEXT} and {SECRET[4:]}")
-    assert SECRET[4:] not in once
-    assert known.redact(once) == once

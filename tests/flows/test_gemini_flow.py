@@ -45,33 +45,6 @@ async def test_every_request_begins_with_the_one_before(
     assert len(fake_gemini.requests[0].raw) < 8_760
 
 
-async def test_several_calls_at_once_are_answered_in_order(
-    gemini: Flow, fake_gemini: FakeGemini
-) -> None:
-    fake_gemini.call(run("echo one"), run("echo two"))
-    fake_gemini.say("Both.")
-    await gemini.run("both")
-    parts = [
-        part["functionResponse"]["response"]
-        for content in fake_gemini.requests[1].contents
-        for part in content["parts"]
-        if "functionResponse" in part
-    ]
-    assert ["one" in str(parts[0]), "two" in str(parts[1])] == [True, True]
-
-
-async def test_a_cut_stream_runs_nothing_and_is_tried_again_in_view(
-    gemini: Flow, fake_gemini: FakeGemini
-) -> None:
-    fake_gemini.cut(1, "I will now ", "delete everything")
-    fake_gemini.say("Fine.")
-    answer = await gemini.run("go")
-    assert answer.text == "Fine."
-    assert not gemini.results
-    (retried,) = gemini.of(events.ModelRetried)
-    assert retried.attempt == 1
-
-
 async def test_the_window_of_the_example_settings_works(
     make_flow: MakeFlow, fake_gemini: FakeGemini
 ) -> None:

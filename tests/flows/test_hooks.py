@@ -685,14 +685,6 @@ replies:
     assert any("a.txt was formatted." in text for text in flow.shown)
 
 
-async def test_a_notifier_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:
-    flow = make_flow(script("touch made"), decisions=[yes])
-    await take(flow, "notifier")
-    await flow.run()
-    await appears(flow.folder / "notes.log")
-    assert "finished" in (flow.folder / "notes.log").read_text()
-
-
 async def test_what_a_hook_changes_after_an_action_goes_back_with_it(make_flow: MakeFlow) -> None:
     flow = make_flow(script("echo one > a.txt"), decisions=[yes])
     own(flow, {"PostToolUse": [hook("echo formatted > a.txt")]})

@@ -55,14 +55,6 @@ async def made(flow: Flow) -> str:
     return answer.text
 
 
-async def test_only_the_plan_is_made_and_nothing_runs(make_flow: MakeFlow) -> None:
-    flow = make_flow(f"replies:{MAKE}{WORK}")
-    text = await made(flow)
-    assert not flow.results
-    assert plan_from_text(text) == flow.session.state.plan
-    assert "Make a plan with make_plan" in flow.shown[0]
-
-
 async def test_calls_beside_the_plan_are_not_run(make_flow: MakeFlow) -> None:
     script = """
 replies:

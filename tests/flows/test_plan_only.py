@@ -50,16 +50,6 @@ async def test_a_command_is_refused_and_the_model_told_until_it_plans(
     assert any("only a plan was requested" in text for text in flow.shown)
 
 
-async def test_a_model_that_only_acts_or_answers_fails_and_nothing_ran(make_flow: MakeFlow) -> None:
-    flow = plan_only(make_flow, ACT, "{text: did it}", "{text: did it}", "{text: did it}")
-    answer = await flow.run()
-    assert (answer.stop, answer.exit_code) == ("model_failed", 5)
-    assert "made no plan" in str(answer.reason)
-    assert "Nothing was run" in str(answer.reason)
-    assert not acted(flow)
-    assert asked_for(flow) == []
-
-
 async def test_files_may_be_read_before_the_plan(make_flow: MakeFlow) -> None:
     look = "{calls: [{tool: read_file, arguments: {path: notes}}]}"
     flow = plan_only(make_flow, look, PLAN)

@@ -68,22 +68,6 @@ replies:
     assert not (flow.folder / "broken").exists()
 
 
-async def test_its_token_budget_ends_it_and_the_turn_goes_on(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - calls: [{tool: delegate, arguments: {task: Dig, tokens: 500}}]
-  - when: {last_contains: Dig}
-    text: A first finding.
-    calls: [{tool: find_files, arguments: {glob: '*'}}]
-    usage: {input: 600, output: 10}
-  - {when: {tool: delegate}, text: It ran out.}
-"""
-    flow = make_flow(script)
-    assert (await flow.run()).text == "It ran out."
-    assert "limit of 500 tokens is reached" in flow.shown[2]
-    assert "A first finding." in flow.shown[2]
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -109,35 +109,6 @@ async def test_the_journal_tells_the_whole_story_in_order(make_flow: MakeFlow) -
     assert all(a[1] == b[0] for a, b in pairwise(hashes))
 
 
-PLAN = """
-replies:
-  - plan:
-      goal: Make it
-      steps:
-        - {id: s1, what: Create, check: {kind: file, value: made}}
-        - {id: s2, what: Look}
-  - run: touch made
-  - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - run: ls
-  - calls: [{tool: complete_step, arguments: {step: s2}}]
-  - text: Made and seen.
-"""
-
-
-async def test_a_plan_is_ticked_off_with_evidence(make_flow: MakeFlow) -> None:
-    flow = make_flow(PLAN)
-    answer = await flow.run()
-    assert answer.exit_code == 0
-    plan = flow.session.state.plan
-    assert [step.status for step in plan.steps] == ["done", "done"]
-    assert all(step.evidence[0].exit_code == 0 for step in plan.steps)
-    assert [c.plan.steps[0].status for c in flow.of(events.PlanChanged)] == [
-        "active",
-        "done",
-        "done",
-    ]
-
-
 async def test_a_check_that_fails_keeps_the_step_open(make_flow: MakeFlow) -> None:
     script = """
 replies:
@@ -303,42 +274,6 @@ async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> 
     assert result.text.strip() == "mine"
     await flow.run("what did I do?")
     assert flow.shown[0] == "I ran this command myself: echo mine\nmine\n[exit 0]"
-
-
-async def test_a_long_history_is_compacted_and_goes_on(make_flow: MakeFlow) -> None:
-    runs = "".join(f"  - run: 'seq {n} {n + 300}'\n" for n in range(40))
-    script = f"""
-model: {{context_window: 12000, max_output: 1000}}
-replies:
-  - {{when: {{purpose: compact}}, text: It counted., repeat: forever}}
-{runs}  - text: Done.
-"""
-    flow = make_flow(script, max_steps=100)
-    answer = await flow.run("Never touch prod. Count.")
-    assert answer.text == "Done."
-    assert any("compacted" in str(e.text) for e in flow.of(events.Notice))
-    assert "Never touch prod. Count." in flow.session.state.messages[0].text
-
-
-async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object) -> None:
-    """The scripted model checks that each request starts with the one before it."""
-    flow = make_flow(PLAN)
-    seen: list[tuple[str, ...]] = []
-    session = flow.open()
-    ask = session.modes.model.stream
-
-    class Watched:
-        info = session.modes.model.info
-
-        def stream(self, request):  # type: ignore[no-untyped-def]
-            seen.append(tuple(m.text for m in request.messages))
-            return ask(request)
-
-    session.modes.model = Watched()
-    await flow.run()
-    assert len(seen) == 6
-    for before, after in pairwise(seen):
-        assert after[: len(before)] == before
 
 
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:

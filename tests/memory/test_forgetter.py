@@ -286,25 +286,6 @@ def test_a_sentence_finds_the_fact_it_is_about_and_no_other(memory: Memory) -> N
         assert memory.forgetter.candidates(said) is None
 
 
-@pytest.mark.parametrize("written", ["El Árbol Ñandú", "EL ÁRBOL ÑANDÚ", "el árbol ñandú"])
-def test_accents_hide_nothing_whatever_the_case(
-    open_here: OpenMemory, tmp_path: Path, written: str
-) -> None:
-    log = tmp_path / "log"
-    decomposed = unicodedata.normalize("NFD", written)
-    log.write_text(f"{written}\n{decomposed}\n{json.dumps(written)}\n", encoding="utf-8")
-    memory = open_here(stores=[FilePurge(Phrase("log"), [log])], paths=[log])
-    memory.learnings.record(f"plant {written}", "ls", ok=True)
-    prefer_note(memory, written)
-    other = memory.add("Something else", origin=Origin("s1", 1, f"I like {written}"))
-    receipt = memory.forget(memory.add("el ÁRBOL ñandú"))
-    assert receipt.proved
-    assert memory.preferences.stored() == []
-    assert memory.learnings.all() == []
-    assert memory.get(other).origin.quote == ""
-    assert "rbol" not in log.read_text(encoding="utf-8").lower()
-
-
 def test_what_is_too_short_to_be_found_elsewhere_is_told(memory: Memory) -> None:
     fact = memory.get(memory.add("Bo pays the bill"))
     receipt = memory.forgetter.forget([fact], phrases=["Bo"])

@@ -229,34 +229,6 @@ def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
 # --- the model -------------------------------------------------------------------------------
 
 
-def test_no_key_approves_what_was_not_seen_and_no_word_approves_at_all() -> None:
-    asked = question("make")
-    unseen = asked.press("y", seen=False)
-    assert isinstance(unseen, ApprovalQuestion)
-    assert unseen.note.startswith("Read the whole command")
-    for words in ("y", "yes", "approve", ""):
-        step = asked.words(words)
-        assert isinstance(step, Answered)
-        assert step.value.decision.kind == "reject"
-    assert asked.ended().decision.kind == "reject"
-
-
-@pytest.mark.parametrize("words", ["", "y", "yes please", "yyes", "ok"])
-def test_what_is_dangerous_takes_the_whole_word_alone(words: str) -> None:
-    asked = ApprovalQuestion(
-        Subject(request("rm -rf /"), report("rm -rf /", "dangerous"), ASK, "/")
-    )
-    confirming = asked.press("y")
-    assert isinstance(confirming, ApprovalQuestion)
-    assert confirming.entry is not None
-    assert confirming.entry.word
-    assert not isinstance(confirming.entered(words), Answered)
-    step = confirming.entered(" Yes ")
-    assert isinstance(step, Answered)
-    assert step.value.decision.kind == "approve"
-    assert asked.page == "choose"  # a question is a value: acting on it changes nothing
-
-
 # --- plain lines -----------------------------------------------------------------------------
 
 
