@@ -88,7 +88,7 @@ def open_session(
     """
     from kogniterm import paths as path_rules
     from kogniterm import prompts
-    from kogniterm import settings as settings_room
+    from kogniterm import settings as settings_package
     from kogniterm.models.calling import OpenModels, silence_tracing
     from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.runtime.assembly import SessionInputs, assemble
@@ -96,7 +96,7 @@ def open_session(
     # Tracing variables of a shell must not export transcripts.
     silence_tracing()
 
-    environ = settings_room.environment() if environ is None else environ
+    environ = settings_package.environment() if environ is None else environ
     paths = path_rules.resolve(environ)
     own_prompts = prompts.own_files(paths.prompts)
     commands = _command_script(settings.executor, folder)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from kogniterm import settings as settings_room
+from kogniterm import settings as settings_package
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.paths import OVERRIDES
@@ -84,7 +84,7 @@ def open_agent(
     workspace = Path(folder).absolute()
     if not workspace.is_dir():
         raise UsageError("{folder} is not a folder.", folder=str(workspace))
-    environ = settings_room.environment()
+    environ = settings_package.environment()
     name = model if isinstance(model, str) else None
     flags: dict[str, object] = {"model": name, "plan_approval": "never", **settings}
     if storage is not None and "://" in str(storage):
@@ -92,7 +92,7 @@ def open_agent(
     elif storage is not None:
         environ[OVERRIDES["data"]] = str(Path(storage).absolute())
     _check_names(settings)
-    loaded = settings_room.load(flags, environ=environ)
+    loaded = settings_package.load(flags, environ=environ)
     opened = open_session(
         loaded,
         folder=str(workspace),
@@ -107,7 +107,7 @@ def open_agent(
 
 def _check_names(given: Iterable[str]) -> None:
     """Raise `UsageError` for the first name that is no setting."""
-    known = settings_room.Settings.model_fields
+    known = settings_package.Settings.model_fields
     for name in given:
         if name in known:
             continue
