@@ -350,7 +350,7 @@ class Forgetter:
 
 
 def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
-    """Delete rows of this package, of every project, that hold one of the terms; quotes of facts too.
+    """Delete rows of every project that hold one of the terms, quotes of facts too.
 
     Facts that were not named stay: only the user decides to forget them.
     """

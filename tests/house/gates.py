@@ -252,7 +252,20 @@ MESSAGE_TO_USER = re.compile(
 )
 """Names of calls whose texts are for users, or are errors about one call."""
 METAPHORS = frozenset(
-    "bury buried cabinet desk farewell lend lending lent rooms tape wish wishes".split()
+    [
+        "bury",
+        "buried",
+        "cabinet",
+        "desk",
+        "farewell",
+        "lend",
+        "lending",
+        "lent",
+        "rooms",
+        "tape",
+        "wish",
+        "wishes",
+    ]
 )
 """Words of inner pictures, for which the glossary has those of the field."""
 BROAD_EXCEPT = (
