@@ -8,6 +8,7 @@ it), or not at all. So a signal waits until the modules that are being read have
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import signal
@@ -27,15 +28,20 @@ _received: list[int] = []
 def hold_standard_streams() -> None:
     """Let no other file take the place of a standard stream that was closed at the start.
 
-    With `>&-` the database could become descriptor 1 or 2, and the next message corrupt it.
+    With `>&-` the database could become descriptor 1 or 2, and the next message corrupt it. An
+    input that can only be written to is empty too: nohup gives one in place of a terminal.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None or (number == 0 and _only_written(number)):
             descriptor = os.open(os.devnull, os.O_RDWR)
             if descriptor != number:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def _only_written(descriptor: int) -> bool:
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
 
 
 def write_what_the_encoding_lacks() -> None:

@@ -100,6 +100,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     deadline = time.monotonic() + MAX_SECONDS
     root = Path(workspace)
     found: dict[Effect, None] = {}
+    through = list[Effect]()
     for effect in report.effects:
         late = time.monotonic() > deadline or len(found) >= MAX_MATCHES
         if late or effect.kind not in CHANGING_KINDS:
@@ -109,6 +110,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
             settled = _settled(landed, root)
             if settled is not None:
                 found[settled] = None
+                through += [settled] * (settled.outside and not landed.outside)
     if not _names_are_certain(report, root):
         found[Effect("write", "…")] = None
         if report.label == "workspace_write":
@@ -116,7 +118,6 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
             report = replace(report, label="needs_approval", reasons=(why, *report.reasons))
     parts = tuple(replace(part, folder=_entered(part.folder, root)) for part in report.parts)
     changed = replace(report, effects=tuple(found), parts=parts)
-    through = [e for e in found if e.outside and e not in report.effects]
     if not through or report.label == "dangerous":
         return changed
     why = Phrase(

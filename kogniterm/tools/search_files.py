@@ -127,10 +127,10 @@ def search_text(
                 path=folders.root,
             )
         try:
+            root, program, found = folders.root, find_program("rg"), None
+            if program is not None:
+                found = await _ripgrep(program, root, arguments, is_secret)
             async with asyncio.timeout(SECONDS):
-                root, program, found = folders.root, find_program("rg"), None
-                if program is not None:
-                    found = await _ripgrep(program, root, arguments, is_secret)
                 if found is None:
                     own = partial(_own_search, root, arguments, pattern, is_secret)
                     found = await asyncio.to_thread(own)
@@ -138,7 +138,8 @@ def search_text(
                 return await asyncio.to_thread(shown)
         except TimeoutError:
             raise ToolError(
-                "The search took more than {seconds:.0f} s; search less, or use grep in a command.",
+                "The search took more than {seconds:.0f} s; name a folder with path, leave large "
+                "files out with glob (!*.bin), or use grep in a command.",
                 seconds=SECONDS,
             ) from None
 
@@ -344,7 +345,14 @@ async def _ripgrep(
 ) -> _FoundLines | None:
     """Return ripgrep's findings; None where it had to wait, or does not take the pattern."""
     options = ["--no-config", "--no-heading", "--color=never", "--hidden", "--sort=path"]
-    options += ["--with-filename", "--encoding=none", "--glob=!.git", "--null", "--crlf"]
+    options += [
+        "--line-buffered",
+        "--with-filename",
+        "--encoding=none",
+        "--glob=!.git",
+        "--null",
+        "--crlf",
+    ]
     options += ["--binary", "--count" if arguments.count else "--line-number", "--max-columns=1"]
     options += ["--ignore-case"] if arguments.ignore_case else []
     options += ["--invert-match"] if arguments.invert else []
@@ -379,24 +387,30 @@ async def _output(
     total, more, skipped = 0, False, list[str]()
     watch = asyncio.ensure_future(_end_when_it_waits(process))
     complaints = asyncio.ensure_future(process.stderr.read(_PIECE))
+    waited = False
     try:
-        async for raw in process.stdout:
-            rest = _REST.match(os.fsdecode(raw))  # of a text that is not searched to its end
-            if rest is not None and not _is_binary(base / os.path.normpath(rest[1])):
-                skipped.append(f"{os.path.normpath(rest[1])} (behind byte {rest[2]})")
-            name, _, line = os.fsdecode(raw).partition("\0")
-            number = line.partition(":")[0].strip()
-            if counts and number.isdigit():
-                counted[name] = range(int(number))
-            elif number.isdigit():
-                found.setdefault(name, []).append(int(number))
-                total += 1
-            if total > MAX_RESULTS + MAX_SECRET_LINES:
-                more = True
-                break
-        else:
-            await process.wait()
-        waited = watch.done()
+        async with asyncio.timeout(SECONDS):
+            async for raw in process.stdout:
+                rest = _REST.match(os.fsdecode(raw))  # of a text that is not searched to its end
+                if rest is not None and not _is_binary(base / os.path.normpath(rest[1])):
+                    skipped.append(f"{os.path.normpath(rest[1])} (behind byte {rest[2]})")
+                name, _, line = os.fsdecode(raw).partition("\0")
+                number = line.partition(":")[0].strip()
+                if counts and number.isdigit():
+                    counted[name] = range(int(number))
+                elif number.isdigit():
+                    found.setdefault(name, []).append(int(number))
+                    total += 1
+                if total > MAX_RESULTS + MAX_SECRET_LINES:
+                    more = True
+                    break
+            else:
+                await process.wait()
+            waited = watch.done()
+    except TimeoutError:
+        if not found and not counted:
+            raise
+        skipped.append(f"all behind the last line found, as {SECONDS:.0f} s are over")
     finally:
         watch.cancel()
         if process.returncode is None:

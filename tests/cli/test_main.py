@@ -14,6 +14,7 @@ import pytest
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.streams_and_signals import hold_standard_streams
 from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
@@ -233,6 +234,21 @@ def test_debug_shows_the_traceback_and_nothing_else_does(shell: Shell) -> None:
 def test_closed_standard_streams_are_no_trouble(shell: Shell, closed: str) -> None:
     line = f'exec "$0" config show {closed}'
     assert shell.run(str(KOGNITERM), command=("sh", "-c", line)).returncode == 0
+
+
+def test_an_input_that_can_only_be_written_to_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nohup replaces a terminal by such an input."""
+    before, only_written = os.dup(0), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(only_written, 0)
+    try:
+        with os.fdopen(0, closefd=False) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            hold_standard_streams()
+            assert sys.stdin.buffer.read() == b""
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(only_written)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["config", "show"], ["config", "path"]])

@@ -102,6 +102,12 @@ def test_outside_the_workspace_is_marked(work: Path) -> None:
     assert line == "Creates /tmp/definitely/not/there (outside the workspace)"
 
 
+def test_a_new_file_outside_is_not_said_to_be_behind_a_link(work: Path, tmp_path: Path) -> None:
+    command = f"echo x > {tmp_path.parent}/not-there-yet"
+    found = on_disk(classify(command, cwd=str(work), workspace=str(work)), str(work))
+    assert not any("link" in str(reason) for reason in found.reasons)
+
+
 def test_the_paths_to_keep_are_all_that_change(work: Path) -> None:
     found = paths_changed(
         report(Effect("read", "keep.txt"), Effect("delete", "*.log"), Effect("write", "n")),

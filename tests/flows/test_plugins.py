@@ -257,6 +257,29 @@ async def test_servers_of_files_that_are_no_longer_trusted_are_ended(make_flow: 
     assert set(servers.servers) == {"mine", "alone"}
 
 
+async def test_the_model_reads_why_what_was_revoked_is_gone(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        """replies:
+  - text: Hello.
+  - calls:
+      - {tool: mcp__plugin_review_files__ping, arguments: {}}
+      - {tool: call_tool, arguments: {tool: mcp__plugin_review_files__ping, arguments: {}}}
+      - {tool: use_skill, arguments: {name: "review:tidy"}}
+      - {tool: delegate, arguments: {agent: "review:checker", task: look}}
+  - text: I see.
+"""
+    )
+    install(of_project(flow))
+    trust(flow, flow.folder)
+    session = flow.open()
+    await flow.run("hi")
+    await Commanded(session, answers=["yes"]).type("/trust revoke")
+    await flow.run("go on")
+    *before, skill, agent, _end = flow.shown[-5:]
+    assert all("no longer trusted" in text for text in (*before, agent))
+    assert "not trusted; /trust" in skill
+
+
 async def test_programs_of_a_plugin_leave_no_cache_in_it(make_flow: MakeFlow) -> None:
     flow = make_flow()
     folder = install(of_project(flow))

@@ -20,7 +20,7 @@ from kogniterm.tools.search_files import (
     search_text,
 )
 from tests.support.ordinary import ordinary
-from tests.support.programs import require
+from tests.support.programs import needs, require
 
 
 @pytest.fixture
@@ -256,6 +256,22 @@ async def test_a_pipe_for_what_is_ignored_is_not_waited_for(
     assert "src/b.txt:1:hola mundo" in await text(work, pattern="hola")
     tool = find_files(lambda: str(work), str(work))
     assert "src/b.txt" in (await tool.run({"glob": "*.txt"})).text
+
+
+@needs("rg")
+async def test_a_search_that_takes_too_long_keeps_what_it_found(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as beside the image of a disk, which is binary and read whole."""
+    monkeypatch.setattr("kogniterm.tools.search_files.SECONDS", 0.5)
+    with (work / "z.img").open("wb") as file:
+        file.truncate(1 << 40)
+    found = await text(work, pattern="hola")
+    assert "src/b.txt:1:hola mundo" in found
+    assert "not looked into: all behind the last line found" in found
+    assert "hola mundo" in await text(work, pattern="hola", glob="!*.img")
+    with pytest.raises(ToolError, match=r"glob \(!\*.bin\)"):
+        await text(work, pattern="adios")
 
 
 @pytest.fixture

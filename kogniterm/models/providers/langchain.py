@@ -323,6 +323,7 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Provi
         base_url=url,
         max_retries=0,
         timeout=options.idle,
+        stream_chunk_timeout=options.idle,
         temperature=options.temperature,
         max_completion_tokens=options.max_output,
         reasoning_effort=info.effort or None,

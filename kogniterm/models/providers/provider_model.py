@@ -113,6 +113,8 @@ class ProviderModel(Generic[Client]):
             message = gathered.message()
         except LongEventError:
             message = gathered.leave()
+        except TimeoutError as error:  # the client's own: the caller's deadline cancels
+            raise self._failure(error) from error
         except self._foreign() as error:
             raise self._failure(error) from error
         failure = None if gathered.problem else self._no_reply(message)
@@ -223,7 +225,17 @@ def hooks() -> dict[str, list[Callable[..., Awaitable[None]]]]:
 
 
 async def limit(response: Any) -> None:
-    """Let reading `response` raise `LongEventError` as soon as one line of it is too long."""
+    """Let reading `response` raise `LongEventError` as soon as one line of it is too long.
+
+    Raises `ModelUnavailableError` for a web page, as a network's sign-in or a wrong path sends it.
+    """
+    if response.is_success and response.headers.get("content-type", "").startswith("text/html"):
+        page = ModelUnavailableError(
+            "{host} answered with a web page, not as a model does; check the base URL, or sign in "
+            "to the network.",
+            host=host_of(str(response.url)),
+        )
+        raise adjust_error(page, retryable=False)
     read_through(_Limited, response)
 
 
@@ -324,6 +336,10 @@ def overflows(message: str) -> bool:
     return any(sign in lowered for sign in OVERFLOW_SIGNS)
 
 
+_LONG_WAIT = 60.0
+"""Seconds from which a wait that the provider asks for is part of the message."""
+
+
 def from_status(
     status: int, message: str, *, model: str, provider: str, wait: float | None = None
 ) -> ModelError:
@@ -345,6 +361,14 @@ def from_status(
         limited = ModelQuotaError(
             "Rate limit or quota of {model} at {provider} reached ({detail}).", **values
         )
+        if wait is not None and wait >= _LONG_WAIT:
+            hours, minutes = round(wait / 3600), math.ceil(wait / 60)
+            limited = ModelQuotaError(
+                "Rate limit or quota of {model} at {provider} reached ({detail}); requests are "
+                "taken again in {time}.",
+                **values,
+                time=f"{hours} h" if hours > 1 else f"{minutes} min",
+            )
         return adjust_error(limited, retry_after=wait)
     if status >= 500 or status in {408, 409}:
         broken = ModelUnavailableError(
@@ -360,6 +384,8 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
     Goes by the names of httpx's exception classes, because some provider packages bring a
     fork of httpx with the same classes under another module.
     """
+    if isinstance(error, ModelError):  # raised by a hook of the client
+        return error
     kinds = {kind.__name__ for kind in type(error).__mro__}
     values: dict[str, object] = {"provider": provider, "host": host, "detail": detail(error)}
     if kinds & {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}:
@@ -374,7 +400,7 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
             "Cannot reach {provider} at {host} ({detail}); check the network and the address.",
             **values,
         )
-    if "TimeoutException" in kinds:
+    if kinds & {"TimeoutException", "TimeoutError"}:
         return ModelUnavailableError("{provider} at {host} stopped responding.", **values)
     if kinds & {"UnsupportedProtocol", "InvalidURL"}:
         unusable = ModelUnavailableError(

@@ -134,6 +134,10 @@ class Extension:
         """Return the names of tools that there is no use for."""
         return ()
 
+    def why_without(self, tool: str) -> Phrase | None:
+        """Return why a tool of it, which may have been offered before, cannot be called now."""
+        return None
+
     @classmethod
     def switched_off(cls, settings: Settings) -> Mapping[str, Phrase]:
         """Return why tools of it are not offered, by name."""

@@ -220,6 +220,9 @@ class ToolService:
         if name != CALL_TOOL:
             return None
         found = {name: one.tool for name, one in self.extensions.tools().items()}
+        wanted = str(arguments.get("tool", ""))
+        if wanted not in found and (why := self.refusal(wanted)) is not None:
+            raise ToolError("The tool {name} is switched off: {why}", name=wanted, why=why)
         return target_of(arguments, self.known.tools[CALL_TOOL], found)
 
     @property
@@ -237,7 +240,10 @@ class ToolService:
         if name in self.known.off:
             return self.known.off[name]
         rule = self.policy.in_force.denying(name)
-        return by_rule(rule) if rule is not None else None
+        if rule is not None:
+            return by_rule(rule)
+        reasons = (one.why_without(name) for one in self.extensions.extensions)
+        return next((why for why in reasons if why is not None), None)
 
     def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
         if self.extensions.holds_back(name):

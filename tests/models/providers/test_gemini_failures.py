@@ -187,7 +187,7 @@ async def test_a_wish_longer_than_the_user_would_wait_ends_the_call(
     open_gemini: OpenGemini, fake_gemini: FakeGemini, pauses: Pauses
 ) -> None:
     fake_gemini.fail(429, "come back tomorrow", retry_after=3600)
-    with pytest.raises(ModelQuotaError) as caught:
+    with pytest.raises(ModelQuotaError, match="again in 60 min") as caught:
         await ask(open_gemini())
     assert caught.value.retry_after == 3600
     assert pauses.taken == []

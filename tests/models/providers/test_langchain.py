@@ -215,6 +215,31 @@ async def test_a_spent_quota_is_not_asked_again(open_one: Opener, fake_gemini: F
     assert len(fake_gemini.requests) == 1
 
 
+async def test_a_stream_of_nothing_but_comments_is_a_silence(
+    open_one: Opener, fake_gemini: FakeGemini, pauses: Pauses
+) -> None:
+    """A service that stalls may keep its connection alive all the same."""
+    for _ in range(2):
+        fake_gemini.trickle(b": ping\n\n", every=0.02)
+    fake_gemini.raw(*spoken("openai", "awake"))
+    heard = await ask(open_one("openai", idle=0.3))
+    assert heard.message.text == "awake"
+    assert [one.reason.template for one in heard.retries] == [
+        "{provider} at {host} stopped responding."
+    ] * 2
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_web_page_in_place_of_a_reply_is_not_asked_for_again(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    """A network's sign-in page, or the page of a server whose path is wrong."""
+    fake_gemini.raw_body(200, "<html>Sign in</html>", {"Content-Type": "text/html; charset=utf-8"})
+    with pytest.raises(ModelUnavailableError, match=r"a web page.*check the base URL"):
+        await ask(open_one(provider))
+    assert len(fake_gemini.requests) == 1
+
+
 FINISHES = {
     ("openai", "content_filter"): ModelBlockedError,
     ("anthropic", "refusal"): ModelBlockedError,

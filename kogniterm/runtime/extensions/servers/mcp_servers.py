@@ -460,18 +460,10 @@ class McpServers:
         return await self._connection(self._usable(server)).prompt(name, dict(arguments))
 
     def _usable(self, name: str) -> Server:
-        server = self.servers.get(name)
-        if name in self.dropped:
-            raise ToolError(
-                "The MCP server {name} is not used: its file is no longer trusted.", name=name
-            )
-        if server is None or not server.usable:
-            raise ToolError(
-                "The MCP server {name} is not trusted as it is configured now; the user can trust "
-                "it with: kogniterm mcp trust {name}",
-                name=name,
-            )
-        return server
+        why = why_unusable(self, name)
+        if why is not None:
+            raise ToolError("{why}", why=why)
+        return self.servers[name]
 
     def _connection(self, server: Server) -> Connection:
         from kogniterm.tools.mcp.connection import Connection
@@ -515,6 +507,22 @@ class McpServers:
     async def close(self) -> None:
         """End all servers."""
         await asyncio.gather(*(self.stop(one) for one in self.servers.values()))
+
+
+def why_unusable(servers: McpServers, name: str) -> Phrase | None:
+    """Return why the tools of a server cannot be called; None if they can."""
+    values, server = {"name": name}, servers.servers.get(name)
+    if server is not None and server.usable:
+        return None
+    if name in servers.dropped:
+        return Phrase("The MCP server {name} is not used: its file is no longer trusted.", values)
+    if server is not None and server.state == "off":
+        return Phrase("The MCP server {name} is switched off.", values)
+    return Phrase(
+        "The MCP server {name} is not trusted as it is configured now; the user can trust it "
+        "with: kogniterm mcp trust {name}",
+        values,
+    )
 
 
 def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:

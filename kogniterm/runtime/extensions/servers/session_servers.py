@@ -10,12 +10,12 @@ from kogniterm.agent.compaction import CHARS_PER_TOKEN, observation_limit
 from kogniterm.agent.messages import ImageBlock, observed_images
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
-from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, why_unusable
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, Attached, SessionModes, TurnIO
 from kogniterm.text.shorten import cut, head_and_tail, one_line
 from kogniterm.text.visible import clean
-from kogniterm.tools.mcp.server_tools import as_plugin
+from kogniterm.tools.mcp.server_tools import as_plugin, server_prefix
 from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import CALL_TOOL, Phrase, UserInput, events
@@ -66,6 +66,12 @@ class SessionServers(Extension):
 
     def tools(self) -> Mapping[str, Plugin]:
         return {tool.name: as_plugin(tool) for tool in self.servers.tools()}
+
+    def why_without(self, tool: str) -> Phrase | None:
+        for name in (*self.servers.servers, *self.servers.dropped):
+            if tool.startswith(f"{server_prefix(name)}__"):
+                return why_unusable(self.servers, name)
+        return None
 
     def catalogue(self) -> str | None:
         """Return a line for each server, and what it says of its use.
