@@ -209,8 +209,8 @@ class TurnJournal:
             self.journal.append(Noted(Note.SECRETS, {Note.SECRETS: self.secrets.highest}))
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
-        node = body.update.node if isinstance(body, NodeRan) else ""
-        log.debug("record %d: %s %s", self.state.seq, type(body).__name__, node)
+        node = f" {body.update.node}" if isinstance(body, NodeRan) else ""
+        log.debug("record %d: %s%s", self.state.seq, type(body).__name__, node)
         if isinstance(body, NodeRan):
             self.steering.note_journaled(body.update.agent)
         if not isinstance(body, Compacted | Rewound):

@@ -7,12 +7,14 @@ import time
 
 from kogniterm.protocols import EventSink
 from kogniterm.text.shorten import cut
-from kogniterm.types import events
+from kogniterm.types import Phrase, events
 from kogniterm.types.events import EventVisitor
 
 log = logging.getLogger(__name__)
 _COMMAND = 300
 """Characters of a command that are logged."""
+_NAMES = ("file", "hosts", "model", "name", "names", "provider", "steps", "used")
+"""Values of a sentence that no user or model writes as text."""
 
 
 def logging_sink(sink: EventSink) -> EventSink:
@@ -46,7 +48,7 @@ class TurnLog(EventVisitor):
         log.debug(
             "turn ended: %s exit=%d answer=%d characters seconds=%.2f waited=%.2f%s",
             one.stop, one.exit_code, len(one.text), one.seconds, one.waited,
-            f": {one.reason}" if one.reason else "",
+            f": {_outline(one.reason)}" if one.reason else "",
         )  # fmt: skip
 
     def on_model_called(self, event: events.ModelCalled) -> None:
@@ -105,8 +107,10 @@ class TurnLog(EventVisitor):
 
     def on_action_decided(self, event: events.ActionDecided) -> None:
         one = event.decision
-        why = f": {one.reason or '; '.join(map(str, one.reasons))}" if one.kind == "reject" else ""
-        log.debug("decision %s: %s by %s%s", event.request.id, one.kind, one.by, why)
+        log.debug("decision %s: %s by %s", event.request.id, one.kind, one.by)
+        if one.kind == "reject":
+            why = "; ".join(map(str, one.reasons)) or f"a reason of {len(one.reason)} characters"
+            log.debug("rejected %s: %s", event.request.id, why)
 
     def on_command_started(self, event: events.CommandStarted) -> None:
         log.debug("command %s started in %s", event.request_id, event.cwd)
@@ -128,4 +132,20 @@ class TurnLog(EventVisitor):
         log.debug("host %s %s: %s", event.request_id, event.answer.host, event.answer.state)
 
     def on_notice(self, event: events.Notice) -> None:
-        log.debug("notice (%s): %s", event.level, event.text)
+        log.debug("notice (%s): %s", event.level, _outline(event.text))
+
+
+def _outline(sentence: Phrase) -> str:
+    """Return a sentence with its names and numbers; another value may quote user or model."""
+
+    def shown(name: str, value: object) -> object:
+        if isinstance(value, Phrase):
+            return _outline(value)
+        if name in _NAMES or isinstance(value, int | float):
+            return value
+        if isinstance(value, tuple | list):
+            return "; ".join(str(shown(name, one)) for one in value)
+        return f"[{len(str(value))} characters]"
+
+    values = {name: shown(name, value) for name, value in sentence.values.items()}
+    return str(Phrase(sentence.template, values))

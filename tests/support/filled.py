@@ -21,7 +21,7 @@ _DEPTH = 4
 """Dataclasses inside each other that are filled; a step of a plan holds steps."""
 
 
-def filled(kind: type[T], text: str, variant: int = 0, **fixed: Any) -> T:
+def filled(kind: type[T], text: str, variant: int = 0, /, **fixed: Any) -> T:
     """Return a `kind` with `text` in every field, and in every field of what it holds.
 
     Another `variant` takes other choices, truth values and numbers. `fixed` are fields by name, at

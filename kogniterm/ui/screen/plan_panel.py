@@ -171,7 +171,7 @@ def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
 
 
 def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
-    """Return a line for each step that ended since `previous`, with its evidence.
+    """Return a line for each step that ended since `previous`, with its evidence; its parts first.
 
     Steps whose check failed, or that use their fallback now, have one too.
     """
@@ -179,7 +179,7 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
     before = {step.id: step.status for _n, step in walk(previous)}
     total = len(plan.steps)
     lines = []
-    for number, step in walk(plan):
+    for number, step in sorted(walk(plan), key=_behind_its_parts):
         earlier = known.get(step.id)
         ended = step.status in ("done", "failed", "skipped")
         if earlier is not None and step.on_fallback and not earlier.on_fallback:
@@ -189,9 +189,15 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
         if not ended or before.get(step.id) == step.status:
             continue
         line = _step_line(number, step, painter)
-        line.append(f" ({number}/{total})", "muted")
+        if "." not in number:
+            line.append(f" ({number}/{total})", "muted")
         lines.append(line)
     return lines
+
+
+def _behind_its_parts(numbered: tuple[str, PlanStep]) -> tuple[int, bool]:
+    step, _dot, part = numbered[0].partition(".")
+    return int(step), not part
 
 
 def refusal(by: str, reason: str, painter: Painter) -> Text:

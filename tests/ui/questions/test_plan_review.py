@@ -396,3 +396,13 @@ def test_a_failed_check_is_told_and_then_the_fallback() -> None:
         for line in plan_panel.changes(before, after, PLAIN)
     ]
     assert told == ["! 1. check failed: exit 1", " → 1. Ask (instead of: Build)"]
+
+
+def test_the_parts_of_a_step_are_told_before_it_and_the_steps_are_counted() -> None:
+    parts = PlanStep("s1_1", "Read", status="done"), PlanStep("s1_2", "Write", status="active")
+    step = PlanStep("s1", "Build", status="active", substeps=parts)
+    done = replace(parts[1], status="done")
+    before = Plan("g", (step,))
+    after = Plan("g", (replace(step, status="done", substeps=(parts[0], done)),))
+    told = [str(line) for line in plan_panel.changes(before, after, PLAIN)]
+    assert told == ["✓ 1.2. Write", "✓ 1. Build (1/1)"]
