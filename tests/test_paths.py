@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import SettingsError
-from kogniterm.paths import resolve
+from kogniterm.errors import SettingsError, UsageError
+from kogniterm.paths import SessionId, resolve
 from kogniterm.storage.folders import expand_path, private_folder
 
 
@@ -40,6 +40,12 @@ def test_a_relative_override_is_an_error_because_it_would_follow_the_working_fol
         SettingsError, match="KOGNITERM_CONFIG_DIR must be an absolute path, not conf"
     ):
         resolve({"HOME": "/h", "KOGNITERM_CONFIG_DIR": "conf"})
+
+
+@pytest.mark.parametrize("name", ["", "A", "a/b", "..", "-", "a-", "x" * 65, "a\n"])
+def test_an_id_that_cannot_be_one_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the ID of a session"):
+        SessionId(name)
 
 
 @pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])

@@ -104,6 +104,10 @@ def test_error_messages_are_translated_to_spanish(shell: Shell) -> None:
         (["run", "-c", "--resume", "x", "hi"], "--continue cannot be combined with --resume."),
         (["resume", "a", "--resume", "b"], "SESSION cannot be combined with --resume."),
         (["resume", "a", "-c"], "SESSION cannot be combined with --continue."),
+        (
+            ["run", "--session=a", "--continue", "x"],
+            "--session cannot be combined with --continue.",
+        ),
         (["policy", "check", "rm", "-r", "draft"], "put the whole command in quotes"),
         (["policy", "check", "ls", "-C", "nowhere"], "nowhere does not exist."),
         (["--debug=1"], "--debug takes no value; see kogniterm --help."),

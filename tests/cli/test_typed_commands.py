@@ -159,18 +159,6 @@ def test_ctrl_c_ends_a_sign_in(user: Typist, monkeypatch: pytest.MonkeyPatch) ->
     assert "Traceback" not in user.shown
 
 
-def test_the_budget_of_a_session_is_shared_by_runs_and_prompts(user: Typist) -> None:
-    model = user.script("replies: [{text: Done., usage: {input: 90, output: 10}, repeat: forever}]")
-    limit = ("--model", model, "--max-session-tokens", "150")
-    assert user.type("run", *limit, "one") == 0
-    typed = [("> ", "two\n"), ("> ", "three\n"), ("Session token limit reached: 150.", "n\n")]
-    assert user.type("--continue", *limit, answers=[*typed, ("> ", "\x04")]) == 0
-    assert user.shown.count("Done.") == 2  # of the run that is shown again, and of the second turn
-    assert user.type("run", "--continue", *limit, "four") == 4
-    assert "Session token limit reached: 150." in user.flat
-    assert user.type("run", "--continue", *limit, "--max-session-tokens", "900", "five") == 0
-
-
 def test_a_run_ends_at_its_time_limit(user: Typist) -> None:
     model = user.script("delays: true\nreplies: [{text: Late., delay: 987}]")
     assert user.type("run", "--model", model, "--timeout", "1", "go") == 4
@@ -253,24 +241,6 @@ def test_help_on_a_topic_at_the_prompt(user: Typist) -> None:
     assert "memories, or show, search" in user.flat
 
 
-WRONG_PLAN = """goal: Publish
-steps:
-  - {id: s1, what: Look}
-  - id: s2
-    what: Build
-    substeps:
-      - {what: Compile, check: {kind: file, value: out}}
-      - {what: Try it, inputs: [steps.s9.output]}
-"""
-
-
-def test_a_plan_with_a_wrong_reference_is_refused(user: Typist) -> None:
-    (user.project / "plan.yaml").write_text(WRONG_PLAN)
-    assert user.type("run", "--model", user.script(HELLO), "--plan", "plan.yaml") == 2
-    assert "inputs of s2_2 refers to s9" in user.flat
-    assert "Hello." not in user.shown
-
-
 def test_tools_are_listed_and_wrong_names_answered(
     user: Typist, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,31 +280,6 @@ def test_jobs_are_ended_where_the_user_says_so(user: Typist) -> None:
     assert user.type("run", "-y", "--no-sandbox", "--end-jobs", "--model", model, "go") == 0
     assert "(--end-jobs)" in user.flat
     assert "Stopped: nohup sleep 987" in user.flat or "Stopped: sleep 987" in user.flat
-
-
-def test_an_effort_that_a_model_has_not_is_refused_as_an_option(
-    user: Typist, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GOOGLE_API_KEY", "an-invented-key-for-the-tests")
-    model = "google_genai:gemini-2.0-flash"
-    assert user.type("run", "--effort", "high", "--model", model, "hello") == 2
-    assert "has no setting for reasoning effort" in user.flat
-
-
-def test_prompts_are_copied_and_compared(user: Typist) -> None:
-    assert user.type("config", "prompts", "copy", "system") == 0
-    copied = user.config / "prompts" / "system.md"
-    assert f"Copied to {copied}." in user.flat
-    copied.write_text(copied.read_text() + "\nSay it briefly.\n")
-    assert user.type("config", "prompts", "diff", "system") == 0
-    assert "+Say it briefly." in user.shown
-    model = user.script("replies: [{when: {system_contains: Say it briefly}, text: Brief.}]")
-    assert user.type("run", "--model", model, "hello") == 0
-    assert "Brief." in user.flat
-    # The session keeps its text, also when it is replayed.
-    copied.unlink()
-    assert user.type("replay", "last") == 0
-    assert "The run is the same as the record." in user.flat
 
 
 def test_kept_replies_are_reported(user: Typist) -> None:

@@ -58,7 +58,7 @@ def call(tool: str, **arguments: object) -> dict[str, Any]:
     return {"calls": [{"tool": tool, "arguments": arguments}]}
 
 
-@pytest.mark.parametrize("attempt", [
+@pytest.mark.parametrize(("attended", "attempt"), [(False, ACT), *((True, one) for one in (
     ACT,
     {"run": "touch 'not here' 2>/dev/null; cat notes"},
     {"run": "cat notes > acted"},
@@ -70,8 +70,7 @@ def call(tool: str, **arguments: object) -> dict[str, Any]:
     call("web_fetch", url="https://example.org/"),
     call("delegate", task="Do it", tools="edit"),
     call("delegate", task="Do it", tools="run"),
-])  # fmt: skip
-@pytest.mark.parametrize("attended", [True, False])
+))])  # fmt: skip
 async def test_nothing_that_changes_something_runs(
     make_flow: MakeFlow, attempt: dict[str, Any], attended: bool
 ) -> None:

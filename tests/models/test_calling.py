@@ -9,11 +9,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from kogniterm.errors import (
-    ModelAuthError,
     ModelError,
-    ModelQuotaError,
     ModelReplyError,
-    ModelTimeoutError,
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
@@ -82,24 +79,6 @@ async def test_backoff_stays_below_the_longest_wait(pauses: Pauses) -> None:
     caller = pauses.caller("m", ModelOptions(tries=6, longest_wait=3.0))
     await collect(caller, *[[unavailable()]] * 5, [DONE])
     assert pauses.taken == [1.0, 2.0, 3.0, 3.0, 3.0]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ModelAuthError("no"),
-        ModelReplyError("malformed"),
-        ModelTimeoutError("late"),
-        adjust_error(ModelQuotaError("spent"), retryable=False),
-    ],
-)
-async def test_what_asking_again_cannot_cure_is_raised_at_once(
-    error: ModelError, pauses: Pauses
-) -> None:
-    with pytest.raises(type(error)) as caught:
-        await collect(pauses.caller("m", ModelOptions()), [error], [DONE])
-    assert caught.value is error
-    assert pauses.taken == []
 
 
 async def test_one_try_means_no_second(pauses: Pauses) -> None:

@@ -79,7 +79,7 @@ TEXTS = {
         "billion laughs": LAUGHS,
         "itself": "a: &a [*a]\n",
         "list": "- a\n",
-        "deep": "[" * 100_000,
+        "deep": "[\n" * 10_000,
         "quite deep": "a: " + "[" * 200 + "]" * 200,
         "nan": "a: .nan\n",
         "large": f"a: {DIGITS}\n",

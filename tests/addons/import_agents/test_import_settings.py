@@ -26,14 +26,13 @@ from kogniterm.addons.import_agents.import_settings import (
     project_target,
     user_target,
 )
-from kogniterm.errors import KognitermError, UsageError
+from kogniterm.errors import KognitermError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import AgentFile, agents_of_folder
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.inputs.custom_commands import CustomCommand, commands_of_folder
-from kogniterm.runtime.operations.mcp.mcp_actions import add_server
 from kogniterm.tools.mcp.server_config import parse_servers
 from tests.support.other_agents import BEARER, HOMES, PLAIN, SECRETS, TOKEN
 
@@ -516,22 +515,3 @@ def test_a_killed_import_can_be_run_again(home: Path) -> None:
     importer.run()
     assert states(importer.plan()) == {"same"}
     assert len(list(skills.iterdir())) == 121
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("{ // mine\n}", "not valid JSON"),
-        ('{"mcpServers": 1}', "needs an object mcpServers"),
-        ("\udcff", "UTF-8"),
-    ],
-)
-def test_a_server_is_added_to_no_file_that_an_import_refuses(
-    content: str, reason: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "mcp.json"
-    file.write_bytes(content.encode("utf-8", "surrogateescape"))
-    before = file.read_bytes()
-    with pytest.raises(UsageError, match=f"mcp.json.*{reason}"):
-        add_server(file, "files", {"command": "echo"}, of_project=False)
-    assert file.read_bytes() == before

@@ -352,7 +352,6 @@ async def test_files_of_a_folder_and_of_the_user_cannot_switch_telemetry_on(
     [
         {},
         {"OTEL_SDK_DISABLED": "true"},
-        {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
     ],
 )
 def test_nothing_is_imported_or_sent_where_telemetry_is_off(

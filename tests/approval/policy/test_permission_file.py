@@ -40,41 +40,9 @@ def saved(command: str, kind: LeaseKind = "exact") -> Lease:
     return again.lease
 
 
-NOT_COVERED = r"""
-npm test; rm -rf x
-npm test > ~/.bashrc
-npm test > out
-npm test && curl https://evil.example
-npm test | sh
-npm test --prefix ../other
-cd ../other && npm test
-NODE_OPTIONS=--require=./x npm test
-npm test $(rm x)
-npm publish
-"""
-
-
-@pytest.mark.parametrize("command", NOT_COVERED.strip().splitlines())
-def test_a_saved_command_covers_only_its_program_and_arguments(command: str) -> None:
-    lease = saved("npm test")
-    assert lease.mismatch(report("npm test"), folder=W) is None
-    assert lease.mismatch(report(command), folder=W) is not None
-    assert lease.mismatch(report("timeout 60 'npm' test 2>&1 | tail -5"), folder=W) is None
-
-
 @pytest.mark.parametrize("folder", ["/home/dev", f"{W}/sub", "/home/dev/work2", "/"])
 def test_a_saved_command_covers_no_other_folder(folder: str) -> None:
     assert saved("npm test").mismatch(report("npm test"), folder=folder) is not None
-
-
-@pytest.mark.parametrize("kind", ["exact", "program", "effect"])
-def test_the_address_of_a_remote_is_that_of_the_grant(kind: LeaseKind) -> None:
-    lease = saved("git push origin main", kind)
-    assert lease.mismatch(report("git push origin main"), folder=W) is None
-    elsewhere = replace(
-        report("git push origin main"), effects=(Effect("network", "https://evil.example/x.git"),)
-    )
-    assert lease.mismatch(elsewhere, folder=W) is not None
 
 
 def test_every_text_is_read_back_as_it_was() -> None:

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.types import ModelInfo, Usage
-from tests.support.asking import TOOLS, OpenGemini, ask, request
+from tests.support.asking import TOOLS, OpenGemini, ask
 from tests.support.fake_gemini import FakeGemini
 
 
@@ -118,25 +118,6 @@ async def test_a_gateway_or_vertex_variable_does_not_move_the_request(
     from langsmith.utils import tracing_is_enabled
 
     assert not tracing_is_enabled()
-
-
-async def test_cancelling_in_mid_stream_reaches_the_server(
-    open_gemini: OpenGemini, fake_gemini: FakeGemini
-) -> None:
-    fake_gemini.hang(1, "first", "never")
-    model = open_gemini()
-    started = asyncio.Event()
-
-    async def listen() -> None:
-        async for _ in model.stream(request("go")):
-            started.set()
-
-    task = asyncio.create_task(listen())
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 async def test_the_server_is_told_the_deadline_not_the_longest_silence(

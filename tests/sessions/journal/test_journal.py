@@ -14,7 +14,6 @@ from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.journal.ownership import SessionBusyError
 from kogniterm.sessions.records import (
     Compacted,
-    InputReceived,
     Intent,
     NodeRan,
     Outcome,
@@ -22,7 +21,7 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from kogniterm.types import NodeUpdate, Usage, UserInput
+from kogniterm.types import NodeUpdate, Usage
 from tests.sessions.on_file import in_file  # noqa: F401 (fixture)
 from tests.support.conversation import RECORDS_PER_TURN, agent_turn, command_turn, write
 
@@ -153,20 +152,6 @@ def test_a_request_is_started_once_and_ends_once(store: SessionStore) -> None:
     assert journal.state == before
     write(journal, command_turn(2))
     journal.close()
-
-
-def test_a_writer_that_was_overtaken_cannot_start_a_command(
-    store: SessionStore, open_database: object
-) -> None:
-    """As when a machine sleeps beyond the end of its lease and another takes the session over."""
-    assert callable(open_database)
-    frozen = store.create(folder="/home/ana", model="scripted:a")
-    store.database.execute("DELETE FROM leases")
-    other = SessionStore(open_database(), version="1.0").open(frozen.state.session_id)
-    with pytest.raises(StorageLockedError, match="changed by another process"):
-        frozen.append(Intent("r1", "make deploy", "/home/ana", "e"))
-    other.append(InputReceived(1, UserInput("go on"), HumanMessage("go on")))
-    other.close()
 
 
 def test_one_process_at_a_time(store: SessionStore, open_database: object) -> None:
