@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kogniterm.addons.local_model.conversation import asks_to_look, wording
 from kogniterm.text.language import plain
@@ -74,15 +74,13 @@ def _printing(found: re.Match[str]) -> str:
         last = ast.parse(code).body[-1]
     except (SyntaxError, ValueError, IndexError):
         return found.group()
-    if HAS_EFFECT.search(code) or not isinstance(last, ast.Expr):
+    # Offsets count bytes.
+    if HAS_EFFECT.search(code) or not isinstance(last, ast.Expr) or not code.isascii():
         return found.group()
-    # The code of a command is one line of ASCII more often than not; else offsets would be wrong.
-    before, value = code[: last.col_offset], code[last.col_offset : last.end_col_offset]
-    if not code.isascii():
-        return found.group()
+    value = code[last.col_offset : last.end_col_offset]
     many = isinstance(last.value, ast.ListComp | ast.GeneratorExp | ast.SetComp)
     printed = f'print(*{value}, sep="\\n")' if many else f"print({value})"
-    return found.group().replace(code, before + printed)
+    return found.group().replace(code, code[: last.col_offset] + printed)
 
 
 def _looking_into(folder: str, request: str, command: str) -> str:
@@ -106,31 +104,19 @@ def names_exchanged(names: Sequence[str], shown: str, command: str) -> str:
     return FILE_NAME.sub(lambda found: pairs.get(found.group(), found.group()), command)
 
 
-Repair = Callable[[re.Match[str], str], str]
-
-
-def _with(program: str, option: str) -> Repair:
-    return lambda _, command: re.sub(rf"\b{program}\b", f"{program} {option}", command, count=1)
-
-
-_REPAIRS: Sequence[tuple[re.Pattern[str], Repair]] = (
-    (re.compile(r"^grep: .+: Is a directory$", re.MULTILINE), _with("grep", "-r")),
-    (re.compile(r"^rm: cannot remove .+: Is a directory$", re.MULTILINE), _with("rm", "-r")),
-    (re.compile(r"^cp: -r not specified", re.MULTILINE), _with("cp", "-r")),
-    (re.compile(r"^mkdir: .+: No such file", re.MULTILINE), _with("mkdir", "-p")),
-    (
-        re.compile(r"^sort: (?:sort: )?read failed: .+: Is a directory$", re.MULTILINE),
-        lambda _, command: re.sub(r"\bsort (?=[\w.])", "ls ", command),
-    ),
-    (
-        re.compile(r"^(?:mv|cp): target '(.+)'(?:: No such file| is not a dir)", re.MULTILINE),
-        lambda said, command: f"mkdir -p {said[1]} && {command}",
-    ),
-    (
-        re.compile(r"\./([\w./-]+): Permission denied$", re.MULTILINE),
-        lambda said, command: command.replace(f"./{said[1]}", f"bash {said[1]}", 1),
-    ),
+_REPAIRS = (
+    (r"^grep: .+: Is a directory$", r"\bgrep\b", "grep -r", 1),
+    (r"^rm: cannot remove .+: Is a directory$", r"\brm\b", "rm -r", 1),
+    (r"^cp: -r not specified", r"\bcp\b", "cp -r", 1),
+    (r"^mkdir: .+: No such file", r"\bmkdir\b", "mkdir -p", 1),
+    (r"^sort: (?:sort: )?read failed: .+: Is a directory$", r"\bsort (?=[\w.])", "ls ", 0),
+    (r"^(?:mv|cp): target '([\w./]+)'(?:: No such| is not a dir)", "^", "mkdir -p {} && ", 1),
+    (r"\./[\w./-]+: Permission denied$", r"(?<!\S)\./", "bash ", 1),
 )
+"""An error, what is replaced in the command, by what, and how often (0: everywhere).
+
+Of an error only a plain name gets into a command: files may be named to make it another one.
+"""
 
 
 def repaired(command: str, output: str) -> str | None:
@@ -138,8 +124,8 @@ def repaired(command: str, output: str) -> str | None:
 
     A directory is read with what is in it, and a folder that things go into is made.
     """
-    for error, repair in _REPAIRS:
-        if (said := error.search(output)) is not None:
-            made = repair(said, command)
+    for error, place, by, count in _REPAIRS:
+        if (said := re.search(error, output, re.MULTILINE)) is not None:
+            made = re.sub(place, by.format(*said.groups()), command, count=count)
             return made if made != command else None
     return None

@@ -67,6 +67,8 @@ def test_what_the_request_makes_certain_is_in_the_command(
         ("mv *.a b/", "mv: target 'b/': No such file or directory", "mkdir -p b/ && mv *.a b/"),
         ("./a.sh", "bash: line 1: ./a.sh: Permission denied", "bash a.sh"),
         ("comm <(sort a) b", "sort: read failed: a: Is a directory", "comm <(ls a) b"),
+        ("mv *.a b/", "mv: target 'b; rm c/': No such file or directory", None),
+        ("grep x n | grep y", "grep: n: Is a directory", "grep -r x n | grep y"),
         ("cat a.txt", "cat: a.txt: No such file or directory", None),
         ("ls", "", None),
     ],
