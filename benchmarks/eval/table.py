@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from benchmarks.eval.scratch import Scratch
+from kogniterm.addons.local_model.conversation import sentences
 
 TABLES = tuple(Path(__file__).with_name(name) for name in ("tasks.toml", "everyday.toml"))
 NEWER = tuple(
@@ -17,6 +18,8 @@ NEWER = tuple(
 )
 """Tables whose writer had not seen the bank, the rules and the other tables."""
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
+_REFUSED = re.compile("|".join(re.escape(one[11:]) for one in sentences("not_run").values()))
+"""The words for a command that was not run, behind its name: they answer nothing."""
 
 Kind = Literal["ask", "do", "multi", "talk", "care"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -50,7 +53,7 @@ class Task:
         if self.kind == "talk" and commands:
             return False
         flags = re.MULTILINE | re.IGNORECASE
-        shown = _QUOTED.sub("", answer)
+        shown = _REFUSED.sub("", _QUOTED.sub("", answer))
         said = all(re.search(pattern, shown, flags) for pattern in self.expect)
         unsaid = not any(re.search(pattern, shown, flags) for pattern in self.forbid)
         return said and unsaid and (not self.check or scratch.run(self.check).code == 0)

@@ -168,6 +168,7 @@ async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
         "mv one.txt kept.txt",
         "sed -i s/o/x/ ./*.txt",
         "find . -name 'o*.txt' -exec mv {} kept.txt ';'",
+        'for f in one.*; do mv "$f" "kept.${f##*.}"; done',
         "gzip kept.txt && mv one.txt kept.txt",
         "gzip -k one.txt && gunzip -c one.txt.gz > kept.txt",
     ):

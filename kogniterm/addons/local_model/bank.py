@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kogniterm.addons.local_model.conversation import wording
 from kogniterm.storage.folders import write_private
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain, without_ending
 
@@ -34,6 +35,7 @@ _OTHER_ACTION = 0.5
 # A word of one or two examples is mostly the name of something in them, not a kind of request:
 # it must not count more than a word of this many.
 _FEWEST = 4
+_COLUMN = re.compile(wording("column"))
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
     "en": "a an the of to in on at for with .txt by is are was were be do does did i me my you "
@@ -105,7 +107,8 @@ def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
 def words_of(text: str, language: Language) -> list[str]:
     """Return the words that count in `text`: stems, synonyms as one; an extension keeps its dot.
 
-    All numbers count as the same word: which number it is says nothing about the command.
+    All numbers count as the same word: which number it is says nothing about the command. A column
+    that is named and not numbered takes another command.
     """
     classes = _classes(language)
     words: list[str] = []
@@ -119,6 +122,8 @@ def words_of(text: str, language: Language) -> list[str]:
             words.extend(classes.get(stemmed, (stemmed,)))
         else:
             words.append(token)
+    if _COLUMN.search(plain(text)):
+        words.append("=named column")
     return words
 
 

@@ -234,10 +234,15 @@ def _loses_files(report: RiskReport) -> bool:
 
 
 def _stays_inside(report: RiskReport) -> bool:
-    """Return whether its text tells of effects on the workspace alone, besides reading."""
+    """Return whether its text tells of effects on the workspace alone, besides reading.
+
+    A name known only at run time counts as inside: the sandbox lets nothing else be written.
+    """
     inside = (*_EDITS, "delete", "execute")
     return all(
-        one.kind == "read" or (one.kind in inside and not one.outside) for one in report.effects
+        one.kind == "read"
+        or (one.kind in inside and (not one.outside or one.target.startswith("…")))
+        for one in report.effects
     )
 
 

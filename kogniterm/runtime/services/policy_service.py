@@ -360,10 +360,10 @@ class PolicyService:
             secret=secret if now else None,
         )
         if circumstances.small_model and circumstances.mode == "auto":
-            # Git's own folder may lie where undo keeps nothing.
-            by_git = report.git_calls or report.label == "needs_approval"
+            # Git's own folder, and one opened beside the workspace, lie where undo keeps nothing.
+            anywhere = report.git_calls or report.label == "needs_approval"
             box = self.sandbox.box
-            beyond = box is not None and box.repository is not None and bool(by_git)
+            beyond = box is not None and bool(anywhere and (box.repository or box.writable))
             undoable = not beyond and self.undo_covers(report)
             circumstances = replace(circumstances, undoable=undoable)
         rules = self.in_force

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.table import KINDS, NEWER, TABLES, WORK, Task, tasks
+from kogniterm.addons.local_model.conversation import say
 from tests.support.programs import needs
 
 TASKS = tasks()
@@ -72,6 +74,16 @@ def test_quoted_command_is_not_an_answer() -> None:
     with scratch(task.setup) as place:
         assert not task.passed("`head -n 137 ledger.dat` gave:\n\n```text\nx\n```", place)
         assert task.passed("`wc -l < ledger.dat` gave:\n\n```text\n137\n```", place)
+
+
+@NEEDS_SANDBOX
+def test_refusal_is_not_an_answer() -> None:
+    task = next(task for task in TASKS if task.lang == "en" and task.kind == "ask")
+    with scratch("true") as place:
+        asked = replace(task, expect=(r"\bno\b",), forbid=(), check="")
+        assert asked.passed("no", place)
+        assert not asked.passed(say("not_run", "en", command="cmp a b"), place)
+        assert not asked.passed(say("not_run", "es", command="cmp a b"), place)
 
 
 @NEEDS_SANDBOX
