@@ -13,10 +13,8 @@ from benchmarks.eval.scratch import Scratch
 from kogniterm.addons.local_model.conversation import sentences
 
 TABLES = tuple(Path(__file__).with_name(name) for name in ("tasks.toml", "everyday.toml"))
-NEWER = tuple(
-    Path(__file__).with_name(name) for name in ("fresh.toml", "unseen.toml", "blind.toml")
-)
-"""Tables whose writer had not seen the bank, the rules and the other tables."""
+NEWER = tuple(Path(__file__).with_name(name) for name in ("fresh.toml", "seen.toml", "blind.toml"))
+"""Tables whose writers had not seen the bank, the rules and the other tables."""
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 _REFUSED = re.compile("|".join(re.escape(one[11:]) for one in sentences("not_run").values()))
 """The words for a command that was not run, behind its name: they answer nothing."""
