@@ -18,10 +18,10 @@ from kogniterm.ui.slash_commands import Command
 from kogniterm.ui.words.key_table import Where, table
 
 EXIT_STATUS = (
-    ("0", "done, as the model stated or without an open plan"),
+    ("0", "done, as the model stated or without an open plan, even if a command failed"),
     ("1", "not done, or blocked by something other than approval; an unexpected error"),
     ("2", "wrong usage or settings"),
-    ("3", "blocked because an action was refused, or needed approval when no user was available"),
+    ("3", "blocked: an action was refused, or needed approval without a user"),
     ("4", "a limit was reached: steps, time, tokens or money"),
     ("5", "the model or its provider failed"),
     ("130", "interrupted by Ctrl-C; 128 + n for another signal n"),

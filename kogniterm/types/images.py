@@ -60,12 +60,14 @@ def read_header(data: bytes) -> ImageHeader | None:
 
 
 def is_cut(data: bytes) -> bool:
-    """Return whether the end is missing of the PNG, JPEG or WebP image that `data` is."""
+    """Return whether the end is missing of the image that `data` is."""
     if data.startswith(b"\x89PNG"):
         return b"IEND\xaeB`\x82" not in data
     if data.startswith(b"\xff\xd8"):
         # A thumbnail before the frame has an end of its own.
         return data.find(b"\xff\xd9", _frame(data)) < 0
+    if data.startswith(b"GIF8"):
+        return not _ends_as_gif(data)
     return data.startswith(b"RIFF") and _little(data, 4, 4) + 8 > len(data)
 
 
@@ -99,6 +101,28 @@ def _frame(data: bytes) -> int:
         else:
             place += 2 + int.from_bytes(data[place + 2 : place + 4])
     return len(data)
+
+
+def _ends_as_gif(data: bytes) -> bool:
+    """Return whether the blocks of a GIF lead to its trailer."""
+    place = 13 + _colours(data, 10)
+    while place < len(data) and data[place] != 0x3B:
+        if data[place] == 0x2C:
+            place += 11 + _colours(data, place + 9)
+        elif data[place] == 0x21:
+            place += 2
+        else:
+            return False
+        while place < len(data) and data[place]:
+            place += 1 + data[place]
+        place += 1
+    return place < len(data)
+
+
+def _colours(data: bytes, flags: int) -> int:
+    """Return the bytes of the colour table that the flags at a place of a GIF announce."""
+    packed = _little(data, flags, 1)
+    return 3 << (packed & 7) + 1 if packed & 0x80 else 0
 
 
 def _webp(data: bytes) -> tuple[int, int]:

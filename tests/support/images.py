@@ -29,8 +29,10 @@ def jpeg(width: int, height: int, profile: int = 40_000) -> bytes:
 
 
 def gif(width: int, height: int) -> bytes:
-    """Return the beginning of a GIF."""
-    return b"GIF89a" + struct.pack("<HH", width, height) + b"\0" * 20
+    """Return a GIF with two colours, a comment and one image."""
+    begin = struct.pack("<HHBBB", width, height, 0x80, 0, 0) + b"\0" * 6 + b"!\xfe\x02hi\0"
+    frame = struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x02D\x01\0"
+    return b"GIF89a" + begin + b"," + frame + b";"
 
 
 def webp(form: str, width: int, height: int) -> bytes:

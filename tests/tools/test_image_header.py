@@ -34,7 +34,7 @@ def test_a_cut_header_is_an_image_without_size(data: bytes) -> None:
     assert not header.whole
 
 
-@pytest.mark.parametrize("data", [png(640, 48), jpeg(640, 48), webp("VP8X", 640, 48)])
+@pytest.mark.parametrize("data", [png(640, 48), jpeg(640, 48), gif(640, 48), webp("VP8X", 640, 48)])
 def test_an_image_without_its_end_is_cut(data: bytes) -> None:
     assert is_cut(data[:-1])
     assert not is_cut(data)

@@ -105,9 +105,17 @@ def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> N
         texts.append(f"[{name}: not shown, because it is not valid base64]")
         return
     header = read_header(raw[:HEADER_BYTES])
-    sent = header is not None and header.whole and header.fits(len(raw)) and not is_cut(raw)
-    if header is None or not sent or len(images) >= MAX_IMAGES:
-        texts.append(f"[{name}: {len(raw)} bytes, not shown]")
+    why = ""
+    if header is None:
+        why = "it is no image of a known kind"
+    elif not header.whole or is_cut(raw):
+        why = f"the {header.kind} image is damaged"
+    elif not header.fits(len(raw)):
+        why = f"the {header.describe(len(raw))} is too large"
+    elif len(images) >= MAX_IMAGES:
+        why = f"{MAX_IMAGES} images are shown already"
+    if header is None or why:
+        texts.append(f"[{name}: {len(raw)} bytes, not shown, because {why}]")
         return
     images.append(Image(raw, header.media_type, name, header.width, header.height))
     texts.append(f"[{header.describe(len(raw))}]")

@@ -116,7 +116,7 @@ _SEQUENCE = re.compile(
     re.DOTALL,
 )
 """A paste, an answer in a string of its own, or a control sequence."""
-_BEGUN = re.compile(r"\x1b(?:[]P_^](?:[0-9>G][^\x07\x1b]{0,64}\x1b?)?|\[[0-?]{0,64}[ -/]?)?\Z")
+_BEGUN = re.compile(r"\x1b(?:[]P_^](?:[0-9>G][^\x07\x1b]{0,64}\x1b?)?|\[[0-?]{0,64}[ -/]?|O)?\Z")
 """The end of data in which a sequence is not all there yet."""
 _KEY = re.compile(r"\x1b\[(?:27;(?P<by>\d+);)?(?P<code>\d+)(?:;(?P<with>\d+))?[u~]")
 """A key as the extended keyboard protocols send it, which a program may have left switched on."""
@@ -138,6 +138,12 @@ def worth_asking(preferences: Preferences) -> bool:
     )
 
 
+_PASTE_SECONDS = 0.5
+"""Seconds of silence after which the end of a paste was lost."""
+_ESCAPE_SECONDS = 0.1
+"""Seconds after which an Esc was the key, and not the beginning of a sequence."""
+
+
 class AnswerFilter:
     """Lets through only what keys and pastes send: no answer of a terminal is ever text.
 
@@ -150,6 +156,13 @@ class AnswerFilter:
         self._on_answer = on_answer
         self._held = ""
         self._goes_on = False
+
+    @property
+    def patience(self) -> float | None:
+        """Return after how many seconds of silence to release what is held; None for nothing."""
+        if not self._held:
+            return None
+        return _PASTE_SECONDS if self._held.startswith(_PASTE) else _ESCAPE_SECONDS
 
     def feed(self, data: str) -> str:
         """Return the keys in `data`; a sequence is held back until all of it is there."""

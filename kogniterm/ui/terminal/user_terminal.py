@@ -12,7 +12,7 @@ import tempfile
 import termios
 import threading
 import tty
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,15 +214,10 @@ def take_typed(fd: int) -> str:
 
 _PASTE = "\x1b[200~", "\x1b[201~"
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|O.)")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
 _STOP = re.compile("[\x1b\x03]")
 _RECEIVED = b"***"
 _SHORTEST_ROOM = 30
 """Cells behind a question; where fewer are left, the answer is typed below it."""
-_PASTE_SECONDS = 0.5
-"""Seconds of silence after which the end of a paste was lost."""
-_ESCAPE_SECONDS = 0.1
-"""Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
 
 async def hidden_line(
@@ -299,9 +294,11 @@ async def unless_stopped(
 
 
 async def _stop_pressed(fd: int) -> None:
-    while _STOP.search(_SEQUENCE.sub("", keys := await _keys_from(fd, None))) is None:
-        if not keys:  # the terminal is gone, which its signal tells
-            await asyncio.Event().wait()
+    async with contextlib.aclosing(_keys(fd)) as typed:
+        async for keys in typed:
+            if _STOP.search(_SEQUENCE.sub("", keys)) is not None:
+                return
+    await asyncio.Event().wait()  # the terminal is gone, which its signal tells
 
 
 @contextlib.contextmanager
@@ -321,22 +318,16 @@ def _silent(fd: int) -> Iterator[None]:
 
 async def _typed_hidden(fd: int, output_fd: int, room: int) -> str | None:
     """Read a line, shown in `room` cells; without any, three stars say that it was received."""
-    keys, pasting = "", False
-    while True:
-        begun = _UNFINISHED.search(keys) is not None
-        patience = _PASTE_SECONDS if pasting else _ESCAPE_SECONDS if begun else None
-        more = await _keys_from(fd, patience)
-        if more == "" and not pasting:  # the terminal is gone, or an Esc stayed alone
-            return None
-        keys += more or _PASTE[1]
-        pasting = keys.rfind(_PASTE[0]) > keys.rfind(_PASTE[1])
-        if pasting or _UNFINISHED.search(keys):
-            continue
-        line, done = _edited_line(keys)
-        echo = render(line or "")[-room:].encode() if room else _RECEIVED
-        os.write(output_fd, b"\x1b8\x1b[K" + (echo if line else b""))
-        if done:
-            return line
+    keys = ""
+    async with contextlib.aclosing(_keys(fd)) as typed:
+        async for more in typed:
+            keys += more
+            line, done = _edited_line(keys)
+            echo = render(line or "")[-room:].encode() if room else _RECEIVED
+            os.write(output_fd, b"\x1b8\x1b[K" + (echo if line else b""))
+            if done:
+                return line
+    return None
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:
@@ -357,6 +348,18 @@ def _edited_line(keys: str) -> tuple[str | None, bool]:
         else:
             line += key
     return line, False
+
+
+async def _keys(fd: int) -> AsyncGenerator[str, None]:
+    """Yield what keys and pastes send, whole, until the terminal is gone."""
+    from kogniterm.ui.terminal.terminal_io import AnswerFilter
+
+    answers = AnswerFilter(lambda _background: None)
+    patience = None
+    while (more := await _keys_from(fd, patience)) or patience is not None:
+        if keys := answers.feed(more) if more else answers.release():
+            yield keys
+        patience = answers.patience if more else None
 
 
 async def _keys_from(fd: int, seconds: float | None) -> str:

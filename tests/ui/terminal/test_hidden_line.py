@@ -62,6 +62,8 @@ async def typed(ends: tuple[int, int], *pieces: str) -> tuple[str | None, bytes]
         (("secret\x03",), None),
         (("secret\x04",), None),
         (("secret\x1b",), None),
+        (("secret\x1b[99;5u",), None),
+        (("secret\x1bO", "A\r"), "secret"),
         (("\x1b",), None),
     ],
 )
@@ -74,7 +76,7 @@ async def test_what_is_typed_is_taken_and_not_shown(
     assert b"ret" not in shown
 
 
-@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+@pytest.mark.parametrize("key", ["\x03", "\x1b", "\x1b[99;5u"])
 async def test_work_is_stopped_by_a_key(ends: tuple[int, int], key: str) -> None:
     master, slave = ends
     started = asyncio.Event()
