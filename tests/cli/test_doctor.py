@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from kogniterm import settings
 from kogniterm.execution.sandbox.kinds import GIVES
 from kogniterm.execution.sandbox_probe import Probe, probe
+from kogniterm.paths import Paths
 from kogniterm.runtime.operations import health_checks
 from kogniterm.runtime.operations.health_checks import sandbox_findings
 from kogniterm.types import Phrase
@@ -31,6 +33,17 @@ def test_a_configured_provider_makes_it_well(shell: Shell) -> None:
     assert "model: google_genai:" in result.stdout
     assert "Gemini: configured by the variable GOOGLE_API_KEY" in result.stdout
     assert KEY not in result.stdout + result.stderr
+
+
+def test_a_local_model_without_weights_is_not_fine(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "KOGNITERM_CONFIG_DIR": str(tmp_path)}
+    given = settings.load({"model": "local"}, environ=environ)
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    found = health_checks.check_installation(given, paths, lambda: tmp_path, online=False)
+    about_models = [one for one in found if "model" in str(one.what)]
+    states = {str(one.what): one.state for one in about_models}
+    assert states["local model weights: not found"] == "bad"
+    assert "model: local" not in states
 
 
 def test_a_password_in_a_url_is_not_shown(shell: Shell) -> None:

@@ -111,6 +111,15 @@ def test_a_fact_is_added_edited_and_forgotten(user: User) -> None:
     assert {one["status"] for one in user.json("list", "--all")} == {"active", "superseded"}
 
 
+def test_a_replaced_fact_is_restored_before_it_is_changed(user: User) -> None:
+    old = user.json("add", "Deploys", "happen", "on", "Fridays")["fact"]["id"]
+    new = user.json("edit", old, "Deploys", "happen", "on", "Mondays")["id"]
+    for words in (["edit", old, "Never"], ["pin", old], ["confirm", old]):
+        user.run(*words, code=2)
+        assert f"{old} was replaced by another fact" in user.errors
+    assert [one["id"] for one in user.json("list")] == [new]
+
+
 def test_other_projects_and_everywhere(user: User, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -20,6 +20,7 @@ def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert dispatch(words) == 0
     shown = capsys.readouterr().out
     assert "no builds here" in shown
+    assert "Verdict in ask mode: deny" in shown
     assert "=> [deny]" in shown
     assert "\n     hard limits: none apply\n" in shown
 

@@ -115,13 +115,14 @@ def _check(call: CallOptions, command_text: list[str], mode: str, file: Path | N
     report, verdict = judge_command(command, folder, rules, leases, mode, now=True)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
+    called = next(name for name, one in MODE_NAMES.items() if one == mode)
     lines = [
         *render(command).split("\n"),
         "",
         _("Risk: {label}").format(label=label_text(report.label)),
         *(f"  - {translate(reason)}" for reason in reasons),
         *(f"  * {effect_text(effect)}" for effect in report.effects),
-        _("Verdict in {mode} mode: {kind}").format(mode=mode, kind=kind),
+        _("Verdict in {mode} mode: {kind}").format(mode=called, kind=kind),
         *map(_traced, verdict.trace),
         *map(translate, notices),
     ]

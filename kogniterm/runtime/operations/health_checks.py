@@ -185,15 +185,20 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
     except KognitermError as error:
         yield Finding("bad", Phrase("model: none available"), error.text)
         return
-    yield Finding("ok", Phrase("model: {name}", {"name": name}))
+    chosen = Finding("ok", Phrase("model: {name}", {"name": name}))
     if name.partition(":")[0] != "local":
+        yield chosen
         return
     runtime = next(one for one in PROVIDERS if one.name == "local")
-    if runtime.package and runtime.distribution and not _installed(runtime.package):
+    has_runtime = not runtime.package or _installed(runtime.package)
+    weights = Path(settings.local_weights) if settings.local_weights else paths.weights
+    has_weights = weights.is_file() or any(weights.glob("*.gguf"))
+    if has_runtime and has_weights:
+        yield chosen
+    if not has_runtime and runtime.distribution:
         missing = Phrase("local model runtime: not installed")
         yield Finding("bad", missing, _verbatim(install_command(runtime.distribution)))
-    weights = Path(settings.local_weights) if settings.local_weights else paths.weights
-    if weights.is_file() or any(weights.glob("*.gguf")):
+    if has_weights:
         yield Finding("ok", Phrase("local model weights: {folder}", {"folder": weights}))
     else:
         missing = Phrase("local model weights: not found")

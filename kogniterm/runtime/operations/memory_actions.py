@@ -124,20 +124,30 @@ def edit_memory(access: MemoryAccess, name: str, words: list[str]) -> Report:
         edited = memory.learnings.edit(found, text)
         told = Phrase("{id}: {text}", {"id": edited.label, "text": edited.told})
         return Report(lesson_as_json(edited), [told])
+    _require_current(found)
     return _changed(memory, memory.updater.edit(found, text))
 
 
 def change_fact(change: FactChange, access: MemoryAccess, name: str, off: bool = False) -> Report:
     """Change how a fact is kept. Raises `UsageError`."""
+    require_writable(access.writable)
     memory = access.memory
     fact, updater = memory.get(name), memory.updater
-    match change:
-        case "confirm":
-            return _changed(memory, updater.confirm(fact))
-        case "undo":
-            return _changed(memory, updater.undo(fact))
-        case "pin":
-            return _changed(memory, updater.pin(fact, not off))
+    if change == "undo":
+        return _changed(memory, updater.undo(fact))
+    _require_current(fact)
+    if change == "confirm":
+        return _changed(memory, updater.confirm(fact))
+    return _changed(memory, updater.pin(fact, not off))
+
+
+def _require_current(fact: Fact) -> None:
+    """Raise `UsageError` for a replaced fact: beside its successor, a change would mislead."""
+    if fact.status == "superseded":
+        raise UsageError(
+            "{id} was replaced by another fact. To restore it: kogniterm memory undo {id}",
+            id=fact.label,
+        )
 
 
 def _changed(memory: Memory, fact: Fact) -> Report:

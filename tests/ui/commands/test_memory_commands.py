@@ -64,8 +64,15 @@ async def test_incognito_neither_recalls_nor_learns(make_flow: MakeFlow) -> None
     assert "still saved" in await repl.type("/incognito")
     await flow.run(UserInput("what do I drink?"))
     assert all("green tea" not in text for text in flow.shown)
-    with pytest.raises(UsageError, match="cannot be added or edited"):
-        await repl.type("/memory add I drink coffee")
+    for change in (
+        "add I drink coffee",
+        "edit m1 I drink coffee",
+        "pin m1",
+        "confirm m1",
+        "undo m1",
+    ):
+        with pytest.raises(UsageError, match="cannot be added or edited"):
+            await repl.type(f"/memory {change}")
 
 
 async def test_with_memory_off_the_commands_say_so(make_flow: MakeFlow) -> None:

@@ -7,7 +7,6 @@ import json
 import sys
 from collections import Counter
 from contextlib import AbstractContextManager, closing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli.options import JSON, SESSION_NAME, Subparsers, add_actions
@@ -17,6 +16,7 @@ from kogniterm.cli.verb_helpers import (
     open_sessions,
     paths_in_use,
     user_name,
+    write_lines,
 )
 from kogniterm.errors import (
     EXIT_DONE,
@@ -169,10 +169,13 @@ def _key(_call: CallOptions, direction: str, file: str) -> Report:
 
     key = paths_in_use().queue_key
     if direction == "export":
-        path = Path("/dev/stdout") if file == "-" else expand_path("", file)
-        require_writable_file(path)
-        with replace_text(path) as target:
-            target.write(f"{export_key(key)}\n")
+        if file == "-":  # by its path, an output that another user opened may be closed to us
+            write_lines([export_key(key)])
+        else:
+            path = expand_path("", file)
+            require_writable_file(path)
+            with replace_text(path) as target:
+                target.write(f"{export_key(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
     take_over(key, "".join(read_lines(file)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
