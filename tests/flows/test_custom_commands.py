@@ -195,7 +195,7 @@ async def test_commands_of_others_are_read_with_their_folders(make_flow: MakeFlo
     repl = Commanded(session)
     repl.read_custom_commands()
     assert repl.own == ()
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     repl.read_custom_commands()
     assert set(repl.own) == {"frontend:component", "fix-issue", "git:commit", "plan:new", "tidy"}
     known, _refused = custom_commands_of(session, ("commit", "help"))
@@ -214,7 +214,7 @@ async def test_a_project_cannot_attach_what_is_not_its_own(make_flow: MakeFlow) 
     put(flow.folder, ".env", "KEY=1")
     put(flow.folder, "notes.md", "Notes")
     session = flow.open()
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     repl = Commanded(session)
     known, _refused = custom_commands_of(session, ())
     by_name = {one.name: one for one in known}

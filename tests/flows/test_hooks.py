@@ -48,7 +48,7 @@ async def of_project(flow: Flow, hooks: Hooks, *, trusted: bool = True) -> None:
     settings = {"model": "opus", "hooks": hooks}
     (flow.folder / ".claude/settings.json").write_text(json.dumps(settings))
     if trusted:
-        await trust(flow.session or flow.open(), walk(flow.folder).files)
+        await trust(flow.session or flow.open(), flow.folder, walk(flow.folder).files)
 
 
 def script(*commands: str) -> str:
@@ -487,9 +487,9 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     session = flow.open(session_id)
     assert not session.extensions.hook_service.project.hooks
     assert any("settings.json" in str(notice) for notice in session.notices)
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     assert session.extensions.hook_service.project.hooks
-    await revoke(session)
+    await revoke(session, flow.folder)
     assert not session.extensions.hook_service.project.hooks
 
 
@@ -670,7 +670,7 @@ async def take(flow: Flow, name: str) -> None:
     place = flow.folder / ".claude"
     shutil.copytree(DATA / name, place / "hooks")
     (place / "hooks/settings.json").rename(place / "settings.json")
-    await trust(flow.session or flow.open(), walk(flow.folder).files)
+    await trust(flow.session or flow.open(), flow.folder, walk(flow.folder).files)
 
 
 async def test_a_formatter_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:

@@ -39,7 +39,7 @@ async def test_instructions_of_a_folder_come_once_and_again_after_a_compaction(
     assert not any("after a tree" in text for text in flow.shown)
     flow.close()
     flow = make_flow(WORK)
-    await trust(flow.open(), walk(flow.folder).files)
+    await trust(flow.open(), flow.folder, walk(flow.folder).files)
     flow.close()
     session = flow.open()
     assert "Use tabs." in session.context.system.text
@@ -67,10 +67,10 @@ async def test_the_users_own_instructions_are_in_force_without_trust(make_flow: 
     session = flow.open()
     assert "Answer in Latin." in session.context.system.text
     assert "Use tabs." not in session.context.system.text
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     await flow.run("hi")
     text = session.context.system.text
-    assert await revoke(session)
+    assert await revoke(session, flow.folder)
     assert "Answer in Latin." in flow.shown[-1]
     assert "Use tabs." not in flow.shown[-1]
     assert session.context.system.text == text

@@ -101,7 +101,7 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     assert not session.extensions.agents.named
     repl = Commanded(session, answers=["yes"])
     told = await repl.type("/trust")
-    assert "Sub-agents from the next session on: reviewer, test-writer" in told
+    assert "Sub-agents and MCP servers from the next session on: reviewer, test-writer" in told
     assert not session.extensions.agents.named
     flow.close()
     session = flow.open()
@@ -118,7 +118,7 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     assert "permissionMode is ignored; your approval applies" in told
     assert "there is no tool NoSuchTool" in told
     spec = delegate_spec(agents)
-    await revoke(session)
+    await revoke(session, flow.folder)
     assert delegate_spec(session.extensions.agents.named) == spec
     with pytest.raises(UsageError, match="no longer trusted"):
         await flow.run(called(flow, "@reviewer look"))

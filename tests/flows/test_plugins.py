@@ -80,7 +80,8 @@ def test_trust_of_an_own_plugin_records_no_project(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: []")
     folder = install(of_user(flow))
     (folder / ".mcp.json").unlink()  # a file of projects, too
-    trust(flow, folder)
+    assert not trust(flow, folder).finding.known
+    assert trust_actions.compare(resolve(flow.environ), folder).finding.trusted
     assert not trust_store(resolve(flow.environ)).revoke(folder)
     assert trust_store(resolve(flow.environ), plugins=True).revoke(folder)
 
@@ -133,7 +134,7 @@ async def test_a_plugin_of_the_user_is_in_force_in_every_folder_once_trusted(
     session = flow.open()
     assert parts(session) == set()
     (told,) = [str(one) for one in session.notices if "Plugin" in str(one)]
-    assert told.endswith(f"kogniterm trust -C {folder}")
+    assert told.endswith(f"/trust review or kogniterm trust -C {folder}")
     with pytest.raises(UsageError, match="trust -C"):
         session.extensions.skills.template("review:tidy")
     flow.close()
@@ -157,6 +158,46 @@ async def test_a_plugin_of_the_user_is_in_force_in_every_folder_once_trusted(
     flow.close()
     folder.rename(flow.folder / "elsewhere")
     assert parts(flow.open()) == set()
+
+
+async def test_own_plugin_is_trusted_by_name(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    folder = install(of_user(flow))
+    install(of_user(flow), "second", name="second")
+    rules = flow.folder / ".kogniterm/policy.toml"
+    rules.parent.mkdir()
+    rules.write_text('[[rule]]\ndecision = "deny"\ntool = "web_fetch"\n')
+    (flow.folder / "AGENTS.md").write_text("Use tabs.")
+    trust(flow, flow.folder)
+    session = flow.open()
+    repl = Commanded(session, answers=["no", *["yes"] * 3])
+    with pytest.raises(UsageError, match="nothing is none of them"):
+        await repl.type("/trust nothing")
+    assert "Nothing changed." in await repl.type("/trust review")
+    assert parts(session) == set()
+    await repl.type("/trust review")
+    in_use = ALL - {"@review:checker", "plugin_review_files"}  # the next session has them
+    assert parts(session) >= in_use
+    assert not any("second:" in part for part in parts(session))
+    assert "to revoke this, use /trust revoke review." in await repl.type("/trust review")
+    # The trust of the session's folder, and its rules, are others.
+    assert session.policy.project.rules
+    assert trust_store(resolve(flow.environ)).knows(flow.folder)
+    await repl.type("/trust second")
+    await repl.type("/trust revoke review")
+    assert not any("review" in part for part in parts(session))
+    assert "/second:check" in parts(session)
+    assert session.policy.project.rules
+    with pytest.raises(UsageError, match="not trusted"):
+        await repl.type("/trust revoke review")
+    # Files of a project in a plugin's folder are none of this session.
+    (folder / ".kogniterm").mkdir()
+    (folder / ".kogniterm/policy.toml").write_text('[[rule]]\ndecision="deny"\ntool="*"\n')
+    before = session.policy.project
+    await repl.type("/trust review")
+    assert session.policy.project == before
 
 
 async def test_of_two_plugins_of_one_name_the_first_is_used_whole(make_flow: MakeFlow) -> None:

@@ -209,14 +209,14 @@ async def test_a_project_brings_skills_once_it_is_trusted(make_flow: MakeFlow) -
     assert "To use the skills of this folder: /trust" in await repl.type("/skills")
     with pytest.raises(UsageError, match="trust that: /trust"):
         await repl.type("/skills trust release-notes")
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     assert [one.state for one in session.extensions.skills.found] == ["ready"]
     await flow.run("write the release notes")
     assert used_text(flow)
     (folder / "scripts" / "commits.sh").write_text("exchanged\n")
     await flow.run("go on")
     assert [one.state for one in session.extensions.skills.look()] == ["untrusted"]
-    assert await revoke(session)
+    assert await revoke(session, flow.folder)
     assert "No skills are available any more" in "\n".join(flow.shown)
 
 
@@ -229,7 +229,7 @@ async def test_opening_a_session_reads_each_file_of_a_trusted_folder_once(
     commands = flow.folder / ".kogniterm" / "commands"
     commands.mkdir(parents=True)
     (commands / "look.md").write_text("Look at it.\n")
-    await trust(flow.open(), walk(flow.folder).files)
+    await trust(flow.open(), flow.folder, walk(flow.folder).files)
     opened: list[Path] = []
 
     def noted(path: Path, most: int) -> bytes:

@@ -114,7 +114,7 @@ async def test_a_rule_that_comes_later_refuses_and_keeps_the_list(make_flow: Mak
     found = walk(flow.folder).files
     assert [one.kind for one in found] == ["policy"]
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, found)
-    await trust_actions.trust(session, found)
+    await trust_actions.trust(session, flow.folder, found)
     answer = await flow.run()
     assert session.context.offered_tools() == before
     assert not any("secret plan" in text for text in flow.shown)

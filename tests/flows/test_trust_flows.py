@@ -56,7 +56,7 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
 ) -> None:
     flow = make_flow()
     project(flow.folder)
-    await trust(flow.open(), walk(flow.folder).files)
+    await trust(flow.open(), flow.folder, walk(flow.folder).files)
     flow.close()
     flow = make_flow()
     session = flow.open()
@@ -68,7 +68,7 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
     assert session.context.system.text == system
     assert [text.partition("\n")[0] for text in flow.shown] == ["hi", "Hello."]
     (flow.folder / "AGENTS.md").write_text("Answer in prose.\n")
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     flow.close()
     session = flow.open("last")
     assert session.context.system.text == system
@@ -88,7 +88,7 @@ async def test_instructions_that_come_while_a_question_waits_stand_behind_its_ro
     session = flow.open()
     with pytest.raises(asyncio.CancelledError):
         await flow.run("go")
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     flow.close()
     again = make_flow("replies: [{text: Rhymed.}]", decisions=[])
     again.open("last")
@@ -106,13 +106,13 @@ async def test_after_a_compaction_the_system_text_has_what_is_in_force(
     project(flow.folder)
     session = flow.open()
     await flow.run("hi")
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     assert "rhyme" not in session.context.system.text
     await session.context.compact_now(asked=True)
     assert "Answer in rhyme." in session.context.system.text
     flow.close()
     assert "Answer in rhyme." in flow.open("last").context.system.text
-    assert await revoke(flow.session)  # type: ignore[arg-type]  # it was just opened
+    assert await revoke(flow.session, flow.folder)  # type: ignore[arg-type]  # it was just opened
 
 
 async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None:
@@ -121,9 +121,9 @@ async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None
     (flow.folder / ".kogniterm" / "policy.toml").write_text('[[rule]]\ndecision = "allow"\n')
     session = flow.open()
     with pytest.raises(SettingsError):
-        await trust(session, walk(flow.folder).files)
+        await trust(session, flow.folder, walk(flow.folder).files)
     with pytest.raises(UsageError, match="is not trusted"):
-        await revoke(session)
+        await revoke(session, flow.folder)
     assert "rhyme" not in session.context.system.text
 
 
@@ -133,6 +133,6 @@ async def test_secrets_in_instructions_do_not_reach_the_model(make_flow: MakeFlo
     (flow.folder / "AGENTS.md").write_text(f"The token is {key}\n")
     session = flow.open()
     await flow.run("hi")
-    await trust(session, walk(flow.folder).files)
+    await trust(session, flow.folder, walk(flow.folder).files)
     assert "The token is" in flow.shown[-1]
     assert key not in flow.shown[-1]

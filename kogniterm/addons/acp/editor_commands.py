@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
@@ -131,16 +130,13 @@ async def _trust(ports: CommandPorts, argument: str) -> None:
     from kogniterm.runtime.operations import trust_actions
 
     session, say = ports.session, ports.say
-    if argument == "revoke":
-        _tell(ports, await trust_actions.revoke(session))
+    folder, revokes = trust_actions.read_argument(session, argument)
+    if revokes:
+        _tell(ports, await trust_actions.revoke(session, folder))
         return
-    if argument:
-        raise UsageError("/trust takes: revoke.")
-    found = trust_actions.compare(session.archive.paths, Path(session.folder))
+    found = trust_actions.compare(session.archive.paths, folder)
     if found.finding.trusted:
-        ports.updates.tell(
-            say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
-        )
+        ports.updates.tell(say(trust_actions.trusted_already(argument)))
         return
     lines = _lines(ports, Report([], found.texts, found.rows))
     if found.files:
@@ -149,7 +145,7 @@ async def _trust(ports: CommandPorts, argument: str) -> None:
         if not await ports.questions.agree(title, "\n".join(about), yes):
             ports.updates.tell(say(_UNCHANGED))
             return
-        lines = _lines(ports, await trust_actions.trust(session, found.files))
+        lines = _lines(ports, await trust_actions.trust(session, folder, found.files))
     ports.updates.tell("\n".join(lines))
 
 
@@ -185,7 +181,9 @@ OWN: Mapping[str, EditorCommand] = {
         Phrase("list the hooks, or switch yours off for this session"), _hooks, "[off EVENT]"
     ),
     "trust": EditorCommand(
-        Phrase("show what this folder provides; trust it or revoke trust"), _trust, "[revoke]"
+        Phrase("show what this folder provides; trust it or revoke trust"),
+        _trust,
+        "[PLUGIN|revoke]",
     ),
 }
 

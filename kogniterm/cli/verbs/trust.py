@@ -38,10 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     """Show, trust or revoke."""
-    from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
     from kogniterm.runtime.operations import trust_actions
-    from kogniterm.runtime.services.policy_service import project_rules_of
-    from kogniterm.runtime.trust.trust_sources import policy_texts, trust_files, trust_store
+    from kogniterm.runtime.trust.trust_sources import trust_store
 
     paths = paths_in_use()
     if listed:
@@ -52,10 +50,7 @@ def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
         return trust_actions.revoke_folder(paths, folder)
     found = trust_actions.compare(paths, folder)
     if not show:
-        # Rules and hooks that are wrong would keep every session from opening.
-        project_rules_of(policy_texts(found.files))
-        project_hooks(found.files)
-        trust_files(paths, folder, found.files)
+        trust_actions.trust_found(paths, folder, found.files)
         found = trust_actions.compare(paths, folder)._replace(changes=found.changes)
     lines: list[Shown] = [*found.texts]
     lines += [line for change in found.changes.values() for line in change.splitlines()]

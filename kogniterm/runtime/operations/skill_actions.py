@@ -162,9 +162,11 @@ def changes_to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[Shown]
 def _refuse_acceptance(one: FoundSkill) -> None:
     name = one.name
     if one.plugin is not None and one.plugin.own:
-        values = {"name": name, "path": one.plugin.root}
+        values = {"name": name, "plugin": one.plugin.name, "path": one.plugin.root}
         raise UsageError(
-            "The skill {name} belongs to a plugin; trust that: kogniterm trust -C {path}", **values
+            "The skill {name} belongs to a plugin; trust that: /trust {plugin} or kogniterm trust "
+            "-C {path}",
+            **values,
         )
     if one.where in ("project", "plugin"):
         raise UsageError(

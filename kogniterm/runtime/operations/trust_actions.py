@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
+from kogniterm.runtime.extensions.servers.mcp_servers import missing_servers
 from kogniterm.runtime.operations.action import Report
+from kogniterm.runtime.services.policy_service import project_rules_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_sources import (
+    own_plugins,
     policy_texts,
     revoke_trust,
     sources_in,
@@ -79,39 +82,76 @@ def compare(paths: Paths, folder: Path) -> FolderTrust:
     sources, changes = sources_in(paths, folder), dict[str, str]()
     for one in sources:
         changes |= trust_store(paths, plugins=one.own).changes(folder, one.files)
+    # A plugin that cannot be used has no files, and nothing that could be trusted; nor has, as a
+    # project, the folder of one that can.
+    filled = [one for one in sources if one.files or (one.finding.known and not one.own)]
     return FolderTrust(
         tuple(file for one in sources for file in one.files),
-        # A plugin that cannot be used has no files, and nothing that could be trusted.
-        joined(one.finding for one in sources if one.files or not one.own),
+        joined(one.finding for one in filled or sources if one.files or not one.own),
         tuple(problem for one in sources for problem in one.seen.passed_over),
         changes,
     )
 
 
-async def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> Report:
-    """Trust exactly `files`, as the user saw them.
+def read_argument(session: LiveSession, argument: str) -> tuple[Path, bool]:
+    """Return the folder that /trust is about, and whether to revoke its trust.
 
-    Their rules apply from now on, and the model gets their instructions.
+    That is the session's folder, or that of a plugin of the user. Raises `UsageError`.
+    """
+    word, _space, rest = argument.strip().partition(" ")
+    name = rest.strip() if word == "revoke" else argument.strip()
+    folder = Path(session.folder)
+    if name:
+        own = own_plugins(session.archive.paths, folder)
+        if name not in own:
+            raise UsageError(
+                "/trust takes: revoke, or the name of a plugin of yours. {name} is none of them.",
+                name=name,
+            )
+        folder = own[name]
+    return folder, word == "revoke"
+
+
+def trusted_already(argument: str) -> Phrase:
+    """Return the answer to /trust with this argument where the folder is trusted."""
+    command = f"/trust revoke {argument}".strip()
+    return Phrase("This folder is trusted; to revoke this, use {command}.", {"command": command})
+
+
+def trust_found(paths: Paths, folder: Path, files: tuple[ProjectFile, ...]) -> None:
+    """Trust `files` of `folder`.
+
+    Raises `SettingsError` for rules or hooks that are wrong, which would keep every session from
+    opening; then nothing is trusted.
+    """
+    project_rules_of(policy_texts(files))
+    project_hooks(files)
+    trust_files(paths, folder, files)
+
+
+async def trust(session: LiveSession, folder: Path, files: tuple[ProjectFile, ...]) -> Report:
+    """Trust exactly `files` of `folder`, as the user saw them, and use what is for the session.
 
     Raises `SettingsError` for rules or hooks that are wrong; then nothing is trusted.
     """
-    project_hooks(files)
-    session.policy.use_project_rules(policy_texts(files))
-    trust_files(session.archive.paths, Path(session.folder), files)
-    journal = session.journal
-    journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    await _use(session)
+    trust_found(session.archive.paths, folder, files)
+    trusted = {file.name: file.digest for file in files}
+    session.journal.record(Noted("trust", {"folder": str(folder), "files": trusted}))
+    in_use = await _use(session)
     _look(session)
-    agents = ", ".join(session.extensions.agents.missing(files))
-    later = Phrase("Sub-agents from the next session on: {names}", {"names": agents})
-    return Report(lines=(TRUSTED, later) if agents else (TRUSTED,))
+    # A plugin's folder can hold others that only sessions in it have.
+    mine, extensions = [one for one in files if one in in_use], session.extensions
+    names = ", ".join(
+        (*extensions.agents.missing(mine), *missing_servers(extensions.servers, mine))
+    )
+    later = Phrase("Sub-agents and MCP servers from the next session on: {names}", {"names": names})
+    return Report(lines=(TRUSTED, later) if names else (TRUSTED,))
 
 
-async def revoke(session: LiveSession) -> Report:
-    """Revoke the trust of the session's folder. Raises `UsageError` when it was not trusted."""
-    report = revoke_folder(session.archive.paths, Path(session.folder))
-    session.policy.use_project_rules({})
-    session.journal.record(Noted("trust", {"files": {}}))
+async def revoke(session: LiveSession, folder: Path) -> Report:
+    """Revoke the trust of `folder`. Raises `UsageError` when it was not trusted."""
+    report = revoke_folder(session.archive.paths, folder)
+    session.journal.record(Noted("trust", {"folder": str(folder), "files": {}}))
     await _use(session)
     _look(session)
     return report
@@ -125,11 +165,12 @@ def revoke_folder(paths: Paths, folder: Path) -> Report:
     return Report({"folder": str(folder), "trusted": False}, [told])
 
 
-async def _use(session: LiveSession) -> None:
-    """Put the trusted files in force, and no others: hooks, sub-agents, servers, instructions."""
+async def _use(session: LiveSession) -> tuple[ProjectFile, ...]:
+    """Put the trusted files in force, and no others; return them."""
     journal, paths = session.journal, session.archive.paths
     session.archive.first_walk.take()
     files, _notices = trusted_files(paths, Path(session.folder))
+    session.policy.use_project_rules(policy_texts(files))
     extensions = session.extensions
     extensions.hook_service.project = project_hooks(files)
     extensions.agents.use_project(files)
@@ -137,6 +178,7 @@ async def _use(session: LiveSession) -> None:
     text = journal.redact(in_force(paths, files))
     session.context.instruct(text)
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)
+    return files
 
 
 def _look(session: LiveSession) -> None:

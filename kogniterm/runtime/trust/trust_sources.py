@@ -53,8 +53,9 @@ class TrustSource(NamedTuple):
                 {"names": ", ".join(names)},
             )
             plugin = Phrase(
-                "Plugin {path} not used until you trust it: kogniterm trust -C {path}",
-                {"path": self.folder},
+                "Plugin {path} not used until you trust it: /trust {name} or "
+                "kogniterm trust -C {path}",
+                {"path": self.folder, "name": ", ".join(self.seen.plugins)},
             )
             told.append(plugin if self.own else ignored)
         return (*told, *self.seen.passed_over)
@@ -85,6 +86,12 @@ def _plugins(paths: Paths) -> Iterator[Path]:
         if real not in known:
             known.add(real)
             yield own / name
+
+
+def own_plugins(paths: Paths, folder: Path) -> dict[str, Path]:
+    """Return the folders of the user's plugins by their names, as they are used in `folder`."""
+    sources = (one for one in trust_sources(paths, folder) if one.own)
+    return {name: one.folder for one in sources for name in one.seen.plugins}
 
 
 def sources_in(paths: Paths, folder: Path) -> tuple[TrustSource, ...]:

@@ -80,7 +80,7 @@ COMMANDS = (
     Command("hooks", Phrase("list the hooks, or switch yours off for this session"),
             extensions.hooks, "[off EVENT|all]", extensions.hook_choices),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
-            policy.trust, "[revoke]", ("revoke",), while_running=False),
+            policy.trust, "[PLUGIN|revoke]", ("revoke",), while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,
             "[[session] NAME VALUE|off]", budget.choices),
     Command("cost", Phrase("show this session's tokens, their price, and what caches saved"),

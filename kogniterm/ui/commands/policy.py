@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
@@ -12,7 +11,7 @@ from kogniterm.runtime.operations import tool_actions
 from kogniterm.runtime.operations.action import Report, completions
 from kogniterm.runtime.operations.permission_actions import ACTIONS, Permissions
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.command_helpers import one_of, read_action, write_report
+from kogniterm.ui.commands.command_helpers import read_action, write_report
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
@@ -109,22 +108,23 @@ def _last_asked(repl: Repl) -> PastJudgement | None:
 
 
 async def trust(repl: Repl, argument: str) -> None:
-    """Run /trust [revoke]."""
+    """Run /trust [PLUGIN] or /trust revoke [PLUGIN]."""
     from kogniterm.runtime.operations import trust_actions
     from kogniterm.ui.screen.diffs import diff
 
     session = repl.session
-    if argument and one_of(argument, ("revoke",)):
-        report = await trust_actions.revoke(session)
+    folder, revokes = trust_actions.read_argument(session, argument)
+    if revokes:
+        report = await trust_actions.revoke(session, folder)
         repl.read_custom_commands()
         write_report(repl, report)
         return
-    found = trust_actions.compare(session.archive.paths, Path(session.folder))
+    found = trust_actions.compare(session.archive.paths, folder)
     write_report(repl, Report(rows=found.rows, notes=found.texts))
     for change in found.changes.values():
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))
     if found.finding.trusted:
-        repl.display.say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
+        repl.display.say(trust_actions.trusted_already(argument))
         return
     answer = await repl.choose(
         translate(trust_actions.QUESTION),
@@ -134,7 +134,7 @@ async def trust(repl: Repl, argument: str) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    write_report(repl, await trust_actions.trust(session, found.files))
+    write_report(repl, await trust_actions.trust(session, folder, found.files))
     if new := ", ".join(f"/{name}" for name in repl.read_custom_commands()):
         repl.display.say(Phrase("New commands: {names}", {"names": new}))
 

@@ -95,6 +95,12 @@ def _project_servers(project: Iterable[ProjectFile], folder: Path | str) -> list
     return [_servers_in(one, Path(folder)) for one in project if one.kind == "mcp"]
 
 
+def missing_servers(servers: McpServers, files: Iterable[ProjectFile]) -> tuple[str, ...]:
+    """Return the servers in `files` that another session will have, and this one not."""
+    found = (one for here in _project_servers(files, servers.workspace) for one in here.servers)
+    return tuple(one.name for one in found if one.name not in servers.servers)
+
+
 def plugins_by_origin(
     project: Iterable[ProjectFile], folder: Path | str
 ) -> Mapping[str, PluginFolder]:

@@ -283,9 +283,10 @@ class SkillService(Extension):
                     name,
                 )
             case "untrusted" if one.plugin is not None and one.plugin.own:
-                values: dict[str, object] = {**name, "path": one.plugin.root}
+                values = {**name, "plugin": one.plugin.name, "path": one.plugin.root}
                 return Phrase(
-                    "the plugin of the skill {name} is not trusted; kogniterm trust -C {path}",
+                    "the plugin of the skill {name} is not trusted; /trust {plugin} or kogniterm "
+                    "trust -C {path}",
                     values,
                 )
             case "untrusted":
