@@ -26,7 +26,7 @@ from kogniterm.addons.hosts.host_inventory import (
 )
 from kogniterm.addons.hosts.host_risk import assess_on_hosts, changed_files
 from kogniterm.addons.hosts.host_values import HostRequest, HostRunner, HostSecrets, Inventory
-from kogniterm.approval.analysis.exit_status import masked_by
+from kogniterm.approval.analysis.exit_status import with_exit_facts
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.extension_port import ActingExtension, SessionBasis
@@ -38,7 +38,7 @@ from kogniterm.settings import Settings
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.command_tools import usable_command
-from kogniterm.types import RUN_ON_HOSTS, ActionRequest, Phrase, RiskReport, events
+from kogniterm.types import RUN_ON_HOSTS, ActionRequest, CommandResult, Phrase, RiskReport, events
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
 ALL = "all"
@@ -289,12 +289,14 @@ class HostCommands(ActingExtension):
         """Return the end; failed unless all is known, and every host answered with exit code 0."""
         groups = group_answers(self._recorded(request).values())
         states = {group.state for group in groups}
+        # Where success is no evidence on this machine, it is none on another.
+        well = CommandResult(request.command, "exited", 0, "", 0.0, "")
         sink(events.HostsEnded(request.id, self.journal.redact_command(request.command), groups))
         return ToolEnd(
             answers_text(groups),
             failed=bool(states - {"answered"}),
             lost=bool(states & {"unknown", "running"}),
-            masked=masked_by(request.command),
+            masked=with_exit_facts(request.command, well).masked,
         )
 
     # --- after a crash --------------------------------------------------------------------------
