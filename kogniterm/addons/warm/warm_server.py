@@ -151,11 +151,6 @@ def _stamps(files: str) -> list[object]:
     return stamps
 
 
-if __name__ == "__main__":
-    if os.fork() == 0:  # whoever started the server has nothing to wait for
-        main(*map(int, sys.argv[1:]))
-
-
 def _inherited_state(pid: int | str) -> Iterator[object]:
     """Yield what a process has from its parent: rights, namespaces, limits and scheduling.
 
@@ -172,3 +167,8 @@ def _inherited_state(pid: int | str) -> Iterator[object]:
         yield os.readlink(f"{folder}/{link}")  # noqa: PTH115 - as above
     number = 0 if pid == "self" else int(pid)
     yield os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
+
+
+if __name__ == "__main__":
+    if os.fork() == 0:  # whoever started the server has nothing to wait for
+        main(*map(int, sys.argv[1:]))
