@@ -16,7 +16,7 @@ import time
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Spare = Callable[[list["ProcessState"]], set[int]]
 
@@ -26,15 +26,6 @@ KILL_AFTER = 0.2
 LOOK_SECONDS = 0.05
 """Time between two looks whether a program waits for a named pipe in place of a file."""
 
-_INHERITED = (
-    b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed", b"Mems_allowed",
-    b"TracerPid",
-)  # fmt: skip
-"""Beginnings of lines of `/proc/PID/status` about what a process has from its parent."""
-_INHERITED_FILES = (
-    "limits", "attr/current", "loginuid", "sessionid", "oom_score_adj", "personality",
-)  # fmt: skip
-"""Such files of `/proc/PID`; not every kernel has each."""
 _SWEEP_PAUSE = 0.005
 _SWEEPS = 400
 _FORKED_ONLY = 0x40
@@ -45,45 +36,6 @@ def process_file(pid: int | str, name: str) -> bytes:
     """Return the content of a file of /proc/PID. Raises `OSError`."""
     with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - hot path, no Path objects
         return file.read()
-
-
-def inherited_state(pid: int | str) -> Iterator[object]:
-    """Yield what a process has from its parent: rights, namespaces, limits and scheduling.
-
-    Raises `OSError` where it may not be read.
-    """
-    for line in process_file(pid, "status").splitlines():
-        if line.startswith(_INHERITED):
-            yield line
-    for name in _INHERITED_FILES:
-        with contextlib.suppress(OSError):  # a kernel without a security module has no label
-            yield process_file(pid, name)
-    folder = f"/proc/{pid}"
-    for link in ("root", *(f"ns/{name}" for name in sorted(os.listdir(f"{folder}/ns")))):  # noqa: PTH208 - as above
-        yield os.readlink(f"{folder}/{link}")  # noqa: PTH115 - as above
-    number = 0 if pid == "self" else int(pid)
-    yield os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
-
-
-def enter_group_of(pid: int) -> None:
-    """Enter the control group of a process. Raises `OSError` where that is not permitted."""
-    wanted = process_file(pid, "cgroup")
-    if wanted == process_file("self", "cgroup"):
-        return
-    group = next((line[3:] for line in wanted.splitlines() if line.startswith(b"0::")), b"")
-    with open(b"/sys/fs/cgroup" + group + b"/cgroup.procs", "wb", 0) as file:  # noqa: PTH123 - as above
-        file.write(b"%d" % os.getpid())
-    if process_file("self", "cgroup") != wanted:
-        raise PermissionError
-
-
-def memory_share(pid: int) -> int | None:
-    """Return the proportional share (PSS) of a process in bytes; None if it is not told."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in process_file(pid, "smaps_rollup").splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 class ProcessState:

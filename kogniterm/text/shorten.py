@@ -23,12 +23,6 @@ def one_line(text: str, limit: int = 200) -> str:
     return cut(render_words(" ".join(text.split())), limit)
 
 
-def first_line(text: str) -> str:
-    """Return the first line of `text`, with an ellipsis where more of it follows."""
-    line, _break, rest = text.strip().partition("\n")
-    return f"{line[:198]} …" if rest or len(line) > 200 else line
-
-
 def below_home(folder: str, home: str) -> str:
     """Return `folder` with ~ in place of `home`, which may be empty."""
     home = home.rstrip("/")

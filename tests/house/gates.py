@@ -461,18 +461,28 @@ def repeated_classes(tree: Tree) -> list[str]:
 
 
 def unused_names(tree: Tree) -> list[str]:
-    """Return public names that the product does not use and docs/library.md does not list."""
-    used = _library_words(tree)
-    for module in tree:
-        used |= _words_used(module.tree)
-    return [
+    """Return public names that the product does not use and docs/library.md does not list.
+
+    The core uses its names itself: without add-ons it has none to spare, except for those that
+    docs/architecture.md offers to them.
+    """
+    documented = _library_words(tree)
+    in_core = set[str]().union(*(_words_used(m.tree) for m in tree if not _is_added(m)))
+    anywhere = set[str]().union(*(_words_used(module.tree) for module in tree))
+    offered = _offered_words(tree)
+    found = [
         f"{module.at(node.lineno)}: nothing uses {node.name}"
+        if node.name not in anywhere
+        else f"{module.at(node.lineno)}: only add-ons use {node.name}"
         for module in tree
         for node in module.tree.body
         if isinstance(node, (*_FUNCTION, ast.ClassDef))
         and not node.name.startswith("_")
-        and node.name not in used
+        and node.name not in documented
+        and node.name not in (anywhere if _is_added(module) else in_core | offered)
     ]
+    needless = sorted(offered & in_core)
+    return found + [f"docs/architecture.md: the core uses {name} itself" for name in needless]
 
 
 def environment_owner(tree: Tree) -> list[str]:
@@ -845,6 +855,18 @@ def _library_words(tree: Tree) -> set[str]:
     """Return the words of the page about the library, if the checkout has one."""
     page = tree.root / "docs" / "library.md"
     return set(re.findall(r"\w+", page.read_text("utf-8"))) if page.is_file() else set()
+
+
+def _offered_words(tree: Tree) -> set[str]:
+    """Return the names that the core has for add-ons alone, as docs/architecture.md lists them."""
+    page = tree.root / "docs" / "architecture.md"
+    text = page.read_text("utf-8") if page.is_file() else ""
+    listed = text.partition("For them alone it has ")[2].partition(".\n")[0]
+    return set(re.findall(r"`(\w+)`", listed))
+
+
+def _is_added(module: Module) -> bool:
+    return module.within("kogniterm.addons")
 
 
 def _cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:

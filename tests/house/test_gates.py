@@ -172,6 +172,25 @@ def test_tests_of_the_core_load_no_add_on() -> None:
     assert not found, "\n".join(found)
 
 
+def test_a_name_that_only_add_ons_use_is_found_unless_it_is_offered(tmp_path: Path) -> None:
+    plant(tmp_path)
+    text = "from kogniterm.runtime.turn import offered\noffered()\n"
+    files = {"runtime/turn.py": "def offered():\n    'Do nothing.'\n", "addons/x.py": text}
+    for name, planted in files.items():
+        (tmp_path / "kogniterm" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "kogniterm" / name).write_text(HEADER + planted, encoding="utf-8")
+    (found,) = gates.unused_names(Tree(tmp_path))
+    assert found.endswith("only add-ons use offered")
+    page = tmp_path / "docs" / "architecture.md"
+    page.parent.mkdir()
+    page.write_text("For them alone it has `offered`.\n", encoding="utf-8")
+    assert gates.unused_names(Tree(tmp_path)) == []
+    (tmp_path / "kogniterm/runtime/x.py").write_text(HEADER + text, encoding="utf-8")
+    assert gates.unused_names(Tree(tmp_path)) == [
+        "docs/architecture.md: the core uses offered itself"
+    ]
+
+
 def test_cleaning_up_and_raising_is_no_broad_except(tmp_path: Path) -> None:
     plant(tmp_path)
     text = HEADER + "try:\n    f()\nexcept BaseException:\n    g()\n    raise\n"

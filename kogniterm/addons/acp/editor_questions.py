@@ -31,7 +31,7 @@ from pydantic import ValidationError
 
 from kogniterm.addons.acp.outbox import Outbox
 from kogniterm.addons.acp.session_updates import safe
-from kogniterm.addons.acp.update_parts import Content, diffs, tool_kind, whole_fenced
+from kogniterm.addons.acp.update_parts import Content, diffs, first_line, tool_kind, whole_fenced
 from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.runtime.fixed_questions import FixedQuestion, Value
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say, effect_line
@@ -43,7 +43,7 @@ from kogniterm.runtime.questions.client_questions import (
 )
 from kogniterm.runtime.session_approver import Approval, Asked, SessionApprover
 from kogniterm.runtime.session_plans import may_grant
-from kogniterm.text.shorten import first_line, one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import render, render_line, render_request, unrender
 from kogniterm.types import (
     Decision,

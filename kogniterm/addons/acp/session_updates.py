@@ -28,6 +28,7 @@ from kogniterm.addons.acp.update_parts import (
     Content,
     diffs,
     fence_text,
+    first_line,
     join_paragraphs,
     locations,
     plan_entries,
@@ -39,7 +40,7 @@ from kogniterm.runtime.questions.approval_facts import Say, effect_line
 from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.shorten import first_line, one_line
+from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import (
     clean,
     code_block,

@@ -149,3 +149,9 @@ def _step(step: PlanStep, say: Say) -> str:
 def join_paragraphs(parts: Sequence[str]) -> str:
     """Return paragraphs of a message."""
     return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def first_line(text: str) -> str:
+    """Return the first line of `text`, with an ellipsis where more of it follows."""
+    line, _break, rest = text.strip().partition("\n")
+    return f"{line[:198]} …" if rest or len(line) > 200 else line

@@ -22,7 +22,6 @@ from kogniterm.text.visible import render, render_line
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
 from kogniterm.ui.locale import _, age, amount, duration, tokens, translate
-from kogniterm.ui.words.approval_words import kind_text
 
 STYLES: dict[TaskState, str] = {
     "queued": "muted",
@@ -213,3 +212,14 @@ def progress_lines(
             Text.assemble((_("To answer:"), "muted"), (" kogniterm queue inbox", "command"))
         )
     return lines
+
+
+def kind_text(question: ParkedQuestion) -> str:
+    """Return the name of the kind of a question."""
+    dangerous = question.report is not None and question.report.label == "dangerous"
+    return {
+        "action": _("dangerous command") if dangerous else _("approval"),
+        "plan": _("plan"),
+        "question": _("question"),
+        "unknown": _("outcome unknown"),
+    }[question.kind]

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.addons.hosts.host_values import HostRequest, HostRunner, HostSecrets, Inventory
-from kogniterm.approval.analysis.exit_status import masked_by
+from kogniterm.approval.analysis.exit_status import with_exit_facts
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.extension_port import ActingExtension, SessionBasis
@@ -31,7 +31,7 @@ from kogniterm.settings import Settings
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.command_tools import usable_command
-from kogniterm.types import RUN_ON_HOSTS, ActionRequest, Phrase, RiskReport, events
+from kogniterm.types import RUN_ON_HOSTS, ActionRequest, CommandResult, Phrase, RiskReport, events
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
 ALL = "all"
@@ -296,12 +296,14 @@ class HostCommands(ActingExtension):
 
         groups = group_answers(self._recorded(request).values())
         states = {group.state for group in groups}
+        # Where success is no evidence on this machine, it is none on another.
+        well = CommandResult(request.command, "exited", 0, "", 0.0, "")
         sink(events.HostsEnded(request.id, self.journal.redact_command(request.command), groups))
         return ToolEnd(
             answers_text(groups),
             failed=bool(states - {"answered"}),
             lost=bool(states & {"unknown", "running"}),
-            masked=masked_by(request.command),
+            masked=with_exit_facts(request.command, well).masked,
         )
 
     # --- after a crash --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import sys
 from array import array
 
 from kogniterm.addons.warm import warm_place as place
-from kogniterm.host.own_folder import below, open_private
+from kogniterm.addons.warm.own_folder import below, open_private
 
 TYPE_CHECKING = False  # as in `typing`, which is not loaded before the hand-over
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import sys
 from zlib import crc32
 
-from kogniterm.host.own_folder import open_private
+from kogniterm.addons.warm.own_folder import open_private
 
 TYPE_CHECKING = False  # `typing` takes longer than all else here
 if TYPE_CHECKING:

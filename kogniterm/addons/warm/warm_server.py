@@ -17,12 +17,13 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from kogniterm.addons.warm.warm_place import socket_name
 from kogniterm.host.langsmith_stand_in import keep_out
-from kogniterm.host.processes import inherited_state
+from kogniterm.host.processes import process_file
 
 IDLE_SECONDS = 20 * 60
 """Seconds without a session after which the server ends."""
@@ -49,6 +50,16 @@ _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 """Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _PEER = struct.Struct("3i")
 """The process, the user and the group at the other end, as the kernel noted them."""
+
+_INHERITED = (
+    b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed", b"Mems_allowed",
+    b"TracerPid",
+)  # fmt: skip
+"""Beginnings of lines of `/proc/PID/status` about what a process has from its parent."""
+_INHERITED_FILES = (
+    "limits", "attr/current", "loginuid", "sessionid", "oom_score_adj", "personality",
+)  # fmt: skip
+"""Such files of `/proc/PID`; not every kernel has each."""
 
 
 def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
@@ -80,7 +91,7 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
         with suppress(OSError), listener.accept()[0] as connection:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
             client = _PEER.unpack(peer)[0]
-            if list(inherited_state("self")) != list(inherited_state(client)):
+            if list(_inherited_state("self")) != list(_inherited_state(client)):
                 continue
             ends = time.monotonic() + idle
             if os.fork() == 0:
@@ -138,6 +149,24 @@ def _stamps(files: str) -> list[object]:
             found = os.stat(file)  # noqa: PTH116  # pathlib doubles the time of a start's check
             stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
     return stamps
+
+
+def _inherited_state(pid: int | str) -> Iterator[object]:
+    """Yield what a process has from its parent: rights, namespaces, limits and scheduling.
+
+    Raises `OSError` where it may not be read.
+    """
+    for line in process_file(pid, "status").splitlines():
+        if line.startswith(_INHERITED):
+            yield line
+    for name in _INHERITED_FILES:
+        with suppress(OSError):  # a kernel without a security module has no label
+            yield process_file(pid, name)
+    folder = f"/proc/{pid}"
+    for link in ("root", *(f"ns/{name}" for name in sorted(os.listdir(f"{folder}/ns")))):  # noqa: PTH208 - as above
+        yield os.readlink(f"{folder}/{link}")  # noqa: PTH115 - as above
+    number = 0 if pid == "self" else int(pid)
+    yield os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import NoReturn
 from kogniterm.addons.warm import warm_place as place
 from kogniterm.cli.main import main
 from kogniterm.errors import KognitermError
-from kogniterm.host.processes import enter_group_of
+from kogniterm.host.processes import process_file
 from kogniterm.host.terminal_owner import TerminalJob, set_user_job
 from kogniterm.settings import environment, quick
 
@@ -77,7 +77,7 @@ def _adopt(connection: socket.socket, client: int) -> None:
     os.register_at_fork(after_in_child=connection.close)
     os.chdir(f"/proc/{client}/cwd")
     os.umask(int(umask))
-    enter_group_of(client)
+    _enter_group_of(client)
     sys.argv[:] = map(os.fsdecode, words[: int(count)])
     os.environ.clear()
     os.environb.update(dict(word.split(b"=", 1) for word in words[int(count) :]))
@@ -135,3 +135,15 @@ class _ClientJob(TerminalJob):
             if reply := self._connection.recv(20):
                 return reply
         return b"!%d" % errno.EPIPE  # this process is about to be killed
+
+
+def _enter_group_of(pid: int) -> None:
+    """Enter the control group of a process. Raises `OSError` where that is not permitted."""
+    wanted = process_file(pid, "cgroup")
+    if wanted == process_file("self", "cgroup"):
+        return
+    group = next((line[3:] for line in wanted.splitlines() if line.startswith(b"0::")), b"")
+    with open(b"/sys/fs/cgroup" + group + b"/cgroup.procs", "wb", 0) as file:  # noqa: PTH123 - as above
+        file.write(b"%d" % os.getpid())
+    if process_file("self", "cgroup") != wanted:
+        raise PermissionError

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.addons.warm import warm_place as place
+from kogniterm.addons.warm.own_folder import below, open_private
 from kogniterm.errors import KognitermError
 from kogniterm.host.helper_programs import start_apart
 from kogniterm.host.kernel_calls import closing_descriptor
-from kogniterm.host.own_folder import below, open_private
-from kogniterm.host.processes import children, memory_share
+from kogniterm.host.processes import children, process_file
 from kogniterm.settings import environment, quick
 from kogniterm.storage.folders import private_folder
 
@@ -90,7 +90,7 @@ def running_servers() -> list[WarmServer]:
     locks = sorted(Path(below(folder, "")).glob(f"{here}-*.lock"))
     holders = [_holder(lock) for lock in locks]
     os.close(folder)
-    return [WarmServer(pid, memory_share(pid), len(children(pid))) for pid in holders if pid]
+    return [WarmServer(pid, _memory_share(pid), len(children(pid))) for pid in holders if pid]
 
 
 def _holder(lock: Path) -> int | None:
@@ -100,4 +100,13 @@ def _holder(lock: Path) -> int | None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return int(file.read() or 0)
+    return None
+
+
+def _memory_share(pid: int) -> int | None:
+    """Return the proportional share (PSS) of a process in bytes; None if it is not told."""
+    with suppress(OSError, ValueError):
+        for line in process_file(pid, "smaps_rollup").splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
     return None

@@ -116,11 +116,6 @@ def with_exit_facts(command: str, result: CommandResult) -> CommandResult:
     return replace(result, pipe=pipe, masked=masked)
 
 
-def masked_by(command: str) -> str:
-    """Return why exit status 0 of `command` in another shell is no evidence; "" if it is."""
-    return with_exit_facts(command, CommandResult(command, "exited", 0, "", 0.0, "")).masked
-
-
 def _masked(
     programs: list[_Program], *, checks: bool = False, known: bool = True
 ) -> _Program | None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kogniterm.runtime.questions.approval_facts import effect_line, label_phrase, mode_name
 from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
 from kogniterm.ui.locale import _, translate
-
-if TYPE_CHECKING:
-    from kogniterm.types.parked_questions import ParkedQuestion
 
 MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
     "manual": Phrase("asks before every action"),
@@ -100,13 +96,3 @@ def outcome_text(status: str) -> str:
 
 def effect_text(effect: Effect) -> str:
     return effect_line(effect, translate)
-
-
-def kind_text(question: ParkedQuestion) -> str:
-    dangerous = question.report is not None and question.report.label == "dangerous"
-    return {
-        "action": _("dangerous command") if dangerous else _("approval"),
-        "plan": _("plan"),
-        "question": _("question"),
-        "unknown": _("outcome unknown"),
-    }[question.kind]

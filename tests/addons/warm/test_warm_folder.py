@@ -12,8 +12,8 @@ import pytest
 
 from kogniterm import paths
 from kogniterm.addons.warm import warm_place
+from kogniterm.addons.warm.own_folder import below
 from kogniterm.addons.warm.warm_start import make_folder, take_socket
-from kogniterm.host.own_folder import below
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import sys
 from contextlib import ExitStack
 
 from kogniterm.addons.warm import warm_server
+from kogniterm.addons.warm.own_folder import open_private
 from kogniterm.addons.warm.warm_start import take_socket
-from kogniterm.host.own_folder import open_private
 from kogniterm.ui.questions import answer_keys
 
 KEY_TIMES = answer_keys.KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)

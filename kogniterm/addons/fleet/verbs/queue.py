@@ -53,7 +53,7 @@ def _inbox(call: CallOptions) -> Report:
     with open_sessions(call) as store:
         found = waiting_questions(store, paths_in_use().queue_key)
     if found and not call.json:
-        from kogniterm.ui.questions.parked_question import inbox_rows
+        from kogniterm.addons.fleet.verbs.queue_inbox import inbox_rows
 
         write_drawn(sys.stdout, inbox_rows(found, "kogniterm queue answer"))
         return Report(printed=True)
