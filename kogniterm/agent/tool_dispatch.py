@@ -19,7 +19,6 @@ from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.held_files import refuse_unread
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
     JOBS,
@@ -33,8 +32,6 @@ from kogniterm.agent.messages import (
     observed_images,
     tool_message,
 )
-from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
-from kogniterm.agent.plan.judge import JUDGED, Judge
 from kogniterm.agent.plan.plan_parse import HiddenFailureError, parse_plan
 from kogniterm.agent.plan.plan_steps import (
     active_step,
@@ -283,6 +280,8 @@ def as_request(
         _refuse_placeholders(checked, context)
     line, purpose = tool.describe(checked)
     if name == "write_file":
+        from kogniterm.agent.held_files import refuse_unread
+
         folder = context.lookup("session.folder") or ""
         refuse_unread(messages, folder, str(checked["path"]), checked.get("digest_before"))
     return ActionRequest(
@@ -338,6 +337,8 @@ def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> Acti
     """Return the command that checks a step, as a request like any other."""
     if plan is None or (call["args"].get("status") or "done") != "done":
         return None
+    from kogniterm.agent.plan.evaluate import check_command, refuse_before_parts
+
     step = find(plan, str(call["args"].get("step") or ""))
     command = check_command(step)
     if command is None:
@@ -440,6 +441,9 @@ async def _run_inside(
     if name == END_TURN.name:
         return await _end_turn(call, plan, messages, context)
     if name == COMPLETE_STEP.name:
+        from kogniterm.agent.plan.evaluate import complete
+        from kogniterm.agent.plan.judge import Judge
+
         judge = Judge(context)
         try:
             after, text = await complete(plan, arguments, messages, judge, context.lookup)
@@ -566,7 +570,11 @@ def _artifact(call: Call, ran: AnsweredCall) -> dict[str, Any] | None:
     if call["name"] in (JOBS, END_TURN.name):
         return None
     if call["name"] in PLAN_TOOLS:
-        return {JUDGED: dict(ran.judged)} if ran.judged is not None else None
+        if ran.judged is None:
+            return None
+        from kogniterm.agent.plan.judge import JUDGED
+
+        return {JUDGED: dict(ran.judged)}
     if ran.proof is not None:
         return dict(ran.proof)
     return {"request_id": str(call["id"]), "exit_code": 0 if ran.status == "ok" else 1}

@@ -197,7 +197,6 @@ def do_task(
         seconds=settings.max_seconds,
     )
     from kogniterm.runtime.build import open_session
-    from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
 
     create = named_id is not None
@@ -212,6 +211,8 @@ def do_task(
         for name, program in allowed:
             session.journal.given.allow(name, program)
         if plan is not None:
+            from kogniterm.runtime.session_plans import give_plan
+
             give_plan(session.context, plan)
         for notice in session.notices:
             sink(Notice(notice, "warning"))

@@ -18,12 +18,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
-from kogniterm.models.rate_limits import Pacing
 from kogniterm.protocols import Model
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, ModelRetried, Reply
 from kogniterm.types.model_calls import Recording
+
+if TYPE_CHECKING:
+    from kogniterm.models.rate_limits import Pacing
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kogniterm.errors import ModelKeyMissingError, UsageError
-from kogniterm.host.installation import install_command
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
     ANY_IMAGES,
@@ -40,6 +39,8 @@ def open_model(name: str, options: ModelOptions) -> Model:
     """
     provider, argument = parse_name(name)
     if not is_installed(provider.name):
+        from kogniterm.host.installation import install_command
+
         raise UsageError(
             "{title} needs the package {package}, which is not installed. Run `{command}`.",
             title=Phrase(provider.label),
@@ -114,6 +115,8 @@ def default_name(options: ModelOptions) -> str:
         return "ollama"
     if is_installed("local"):
         return "local"
+    from kogniterm.host.installation import install_command
+
     raise no_model(install_command("xllamacpp"))
 
 

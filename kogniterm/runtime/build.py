@@ -62,9 +62,22 @@ def keys_not_read(settings: Settings, paths: Paths, folder: Path) -> Phrase | No
     )
 
 
+FIRST_TURN = (
+    "kogniterm.agent.graph",
+    "kogniterm.runtime.assembly",
+    "kogniterm.runtime.session_plans",
+    "kogniterm.agent.plan.evaluate",
+    "kogniterm.approval.policy.permission_file",
+    "kogniterm.approval.analysis.shell_changes",
+    "kogniterm.execution.process.confined_program",
+    "kogniterm.execution.sandbox.namespaces",
+)
+"""Modules that lead to what a turn with a plan, a question or a sandboxed command needs."""
+
+
 def preload() -> None:
     """Import what the first turn needs. Called on a thread while the user still types."""
-    for module in ("kogniterm.agent.graph", "kogniterm.runtime.assembly"):
+    for module in FIRST_TURN:
         importlib.import_module(module)
 
 

@@ -65,8 +65,7 @@ from kogniterm.runtime.turn_ports import (
 )
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.history import notes
-from kogniterm.sessions.recording import NESTED
-from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
+from kogniterm.sessions.records import NESTED, Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import expand_path
 from kogniterm.text.shorten import head_and_tail
 from kogniterm.text.visible import whole

@@ -14,8 +14,6 @@ from kogniterm.errors import EXIT_REFUSED
 from kogniterm.installed import part
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.runtime.budgets import unknown_price
-from kogniterm.runtime.inputs.agent_turn import run_agent
-from kogniterm.runtime.inputs.command_lines import run_custom_command
 from kogniterm.runtime.session import InputStep, LiveSession
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.types import Answer, Usage, UserInput, events
@@ -116,7 +114,13 @@ async def run_other_turn(
         answer: Answer = await part("CONTINUES", user_input.source)(session, io)
         session.context.learn(answer, io)
         return answer
-    return await (run_agent if user_input.agent else run_custom_command)(session, given, io)
+    if user_input.agent:
+        from kogniterm.runtime.inputs.agent_turn import run_agent
+
+        return await run_agent(session, given, io)
+    from kogniterm.runtime.inputs.command_lines import run_custom_command
+
+    return await run_custom_command(session, given, io)
 
 
 def _answer_without_model(session: LiveSession, io: TurnIO, answer: Callable[[], Answer]) -> Answer:

@@ -21,7 +21,6 @@ from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.messages import observed_images
-from kogniterm.agent.plan import evaluate
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval.analysis.exit_status import with_exit_facts
 from kogniterm.errors import (
@@ -260,8 +259,10 @@ class Runner:
         state = self.journal.state
         if request.tool != COMPLETE_STEP.name or state.plan is None:
             return None, ""
+        from kogniterm.agent.plan.evaluate import settle_check
+
         step = str(request.arguments["step"])
-        return evaluate.settle_check(
+        return settle_check(
             state.plan, step, request.id, result, state.messages, self.journal.value_of
         )
 

@@ -33,7 +33,6 @@ from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.runner import Approved, Runner
 from kogniterm.runtime.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.turn_end import (
@@ -49,8 +48,7 @@ from kogniterm.runtime.turn_end import (
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO, relay
 from kogniterm.sessions.fold import usage_note
-from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import InputReceived, NodeRan
+from kogniterm.sessions.records import STOPPED, InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
 
@@ -162,6 +160,8 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     beside = services.context.recall(clean, io.user_answers)
     plans = ""
     if given is not None:
+        from kogniterm.runtime.plan_edits import plan_as_text
+
         now = where_we_are(given, lookup=partial(journal.value_of, given=clean))
         plans = f"{prompts.text(messages.GIVEN_PLAN)}\n{plan_as_text(given)}{now}"
     elif before is not None and open_steps(before):

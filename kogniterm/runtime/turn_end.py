@@ -15,7 +15,6 @@ from langchain_core.messages import BaseMessage
 from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
-from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_steps import open_work
 from kogniterm.agent.replies import read_end_statement
 from kogniterm.agent.subagent import actions_done
@@ -34,12 +33,10 @@ from kogniterm.errors import (
 )
 from kogniterm.runtime.budgets import NOTHING, TurnCount, limit_text
 from kogniterm.runtime.fixed_questions import LimitQuestion
-from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState, limit_note
-from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import NodeRan, Outcome, TurnClosed
+from kogniterm.sessions.records import STOPPED, NodeRan, Outcome, TurnClosed
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -61,6 +58,8 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
     answer = _ended(state, count, last)
     if state.plan is None or state.plan == count.plan_before:
         return answer
+    from kogniterm.agent.plan.evaluate import findings
+
     verified, not_verified = findings(state.plan)
     return replace(answer, verified=verified, not_verified=not_verified)
 
@@ -123,6 +122,8 @@ def refused_answer(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
 
 def planned_answer(state: SessionState, count: TurnCount) -> Answer:
     """Return the plan as the answer, in the form that can be edited and run."""
+    from kogniterm.runtime.plan_edits import plan_as_text
+
     assert state.plan is not None
     return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
 

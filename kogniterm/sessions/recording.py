@@ -170,13 +170,8 @@ def _difference(old: Any, new: Any, path: str = "") -> tuple[str, object, object
 
 
 THINKING = ("create_plan", "decide_action")
-STOPPED = "stopped"
-"""The node of what was stopped from outside: open calls of a sub-agent, a turn."""
-
 CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was (?:checked|judged)\.")
 """The message of `agent.messages` that an approved command was withheld."""
-NESTED = "kogniterm_instructions"
-"""Marks a note with the instructions of a folder, see `runtime/trust/instruction_texts`."""
 UNUSABLE = "(Your reply could not be used:"
 """The beginning of the note that replaces a reply without any text in the journal."""
 

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 
+STOPPED = "stopped"
+"""The node of what was stopped from outside: open calls of a sub-agent, a turn."""
+NESTED = "kogniterm_instructions"
+"""Marks a note with the instructions of a folder, see `runtime/trust/instruction_texts`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
     """First record of a session, and one for each later process that resumed it."""

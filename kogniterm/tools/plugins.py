@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, g
 from pydantic import create_model
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
-from kogniterm.host.installation import install_command
 from kogniterm.protocols import Tool
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
@@ -97,6 +96,8 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
     if not packages:
         return LoadedPlugins()
     from importlib.metadata import PackageNotFoundError, distribution
+
+    from kogniterm.host.installation import install_command
 
     names, plugins, problems = set(taken), list[Plugin](), list[Phrase]()
     for package in packages:

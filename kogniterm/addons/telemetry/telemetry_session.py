@@ -20,7 +20,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kogniterm.addons.telemetry.telemetry_variables import TelemetryVariables, telemetry_variables
-from kogniterm.host.installation import install_command
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right, SessionBasis
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.settings import environment
@@ -182,6 +181,8 @@ def _is_installed(package: str) -> bool:
 
 def not_installed(missing: Sequence[str]) -> Phrase:
     """Return the notice where telemetry is asked for and cannot be sent."""
+    from kogniterm.host.installation import install_command
+
     return Phrase(
         "Telemetry is switched on by the variables of OpenTelemetry, but not sent, because its "
         "packages are not installed. Run `{command}`, or set OTEL_SDK_DISABLED=true.",
@@ -191,6 +192,7 @@ def not_installed(missing: Sequence[str]) -> Phrase:
 
 def telemetry_findings() -> Iterator[Finding]:
     """Yield whether and where telemetry is sent; nothing is."""
+    from kogniterm.host.installation import install_command
     from kogniterm.runtime.operations.health_checks import Finding, package_finding
 
     sdk = not missing_packages(TelemetryVariables())

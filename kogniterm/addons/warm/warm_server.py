@@ -38,14 +38,14 @@ PRELOADED = (
     "kogniterm.cli.user_screen",
     "kogniterm.addons.warm.warm_session",
     "kogniterm.ui.prompt.terminal_front",
-    "kogniterm.runtime.assembly",
     "kogniterm.approval.analysis.analyser",
     "kogniterm.approval.analysis.footprint",
     "kogniterm.approval.analysis.same_command",
     "kogniterm.approval.analysis.sandbox_failures",
 )
-"""Modules that lead to most of what a turn imports. The rest, and the client libraries of the
-providers, would take more memory than a server may have that perhaps waits in vain."""
+"""Modules that lead, with `FIRST_TURN`, to most of what a turn imports. The rest, and the client
+libraries of the providers, would take more memory than a server may have that perhaps waits in
+vain."""
 _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 """Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _PEER = struct.Struct("3i")
@@ -107,10 +107,11 @@ def _load() -> str:
     them in every session.
     """
     from kogniterm.prompts import shipped_files
+    from kogniterm.runtime.build import FIRST_TURN
 
     gc.disable()
     keep_out()
-    for module in PRELOADED:
+    for module in (*PRELOADED, *FIRST_TURN):
         importlib.import_module(module)
         gc.collect()
     _prepare()

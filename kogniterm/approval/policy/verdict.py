@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
-from kogniterm.approval.policy.leases import Lease
 from kogniterm.approval.policy.rules import Choice, RuleSet
 from kogniterm.types import (
     EXECUTE_COMMAND,
@@ -28,6 +28,9 @@ from kogniterm.types import (
     RuleTrace,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from kogniterm.approval.policy.leases import Lease
 
 EVERY_COMMAND = Phrase("In ask mode, every action needs approval.")
 ASKED_BY_MODE: Mapping[ApprovalMode, Phrase] = {

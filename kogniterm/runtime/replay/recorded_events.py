@@ -25,8 +25,8 @@ from kogniterm.sessions.history import (
     PastTurn,
     SessionHistory,
 )
-from kogniterm.sessions.recording import CHANGED, STOPPED, without_repeats
-from kogniterm.sessions.records import Outcome
+from kogniterm.sessions.recording import CHANGED, without_repeats
+from kogniterm.sessions.records import STOPPED, Outcome
 from kogniterm.tools.session_tools import reply_in
 from kogniterm.types import (
     ActionRequest,

@@ -31,13 +31,12 @@ from kogniterm.runtime.turn_ports import SandboxFindings, ToolEnd, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.history import SessionHistory
 from kogniterm.sessions.recording import (
-    NESTED,
     PastCall,
     TurnRecording,
     compactions,
     recorded_calls,
 )
-from kogniterm.sessions.records import Compacted, Outcome, Record
+from kogniterm.sessions.records import NESTED, Compacted, Outcome, Record
 from kogniterm.text.redact import Redactor
 from kogniterm.types import (
     CALL_TOOL,

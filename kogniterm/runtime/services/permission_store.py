@@ -15,13 +15,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kogniterm.approval import Lease
-from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
 from kogniterm.host.safe_files import birth_time
 from kogniterm.settings.user_files import read_if_there, toml_values
 from kogniterm.storage.folders import private_folder, read_own_json, write_private
+
+if TYPE_CHECKING:
+    from kogniterm.approval import Lease
+    from kogniterm.approval.policy.permission_file import Permission
 
 _HEADING = (
     "# Permissions that you granted for projects, written by KogniTerm.\n"
@@ -45,6 +48,8 @@ class PermissionStore:
         """
         state = self._stat()
         if state != self._state:
+            from kogniterm.approval.policy.permission_file import load_permissions
+
             self._known = load_permissions(toml_values(self.file, self._read()))
             self._state = state
         return self._known
@@ -67,6 +72,8 @@ class PermissionStore:
 
     def add(self, lease: Lease, today: date) -> Permission:
         """Save `lease` under a new id. Raises `KognitermError` when that fails."""
+        from kogniterm.approval.policy.permission_file import Permission, load_permissions
+
         with self._changing() as text:
             known = load_permissions(toml_values(self.file, text))
             number = max((int(one.lease.id[1:]) for one in known), default=0) + 1
@@ -77,6 +84,8 @@ class PermissionStore:
 
     def revoke(self, permission_id: str) -> Permission:
         """Remove a permission and return it. Raises `KognitermError` when that fails."""
+        from kogniterm.approval.policy.permission_file import load_permissions, without
+
         with self._changing() as text:
             file = toml_values(self.file, text)
             known = load_permissions(file)

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm import approval
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
+from kogniterm.approval import Circumstances, RuleSet, SecretUse, ShellValues
 from kogniterm.approval.analysis.arguments import CallWord, Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.analysis.secret_use import HARMLESS
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, DELETES_OWN_FILE
-from kogniterm.approval.analysis.shell_changes import literal_changes, sets_in_shell
-from kogniterm.approval.policy.leases import call_offers, edit_offers
-from kogniterm.approval.policy.permission_file import Permission, can_be_saved
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.approval.policy.verdict import (
     HOOKS_RUN,
@@ -70,6 +67,8 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
+    from kogniterm.approval import Lease, Offer
+    from kogniterm.approval.policy.permission_file import Permission
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
@@ -442,8 +441,12 @@ class PolicyService:
 
     def _lasting(self, report: RiskReport) -> Phrase | None:
         """Return why a command that only reads needs approval: its state would be dropped."""
+        if report.label != "safe_readonly":
+            return None
+        from kogniterm.approval.analysis.shell_changes import sets_in_shell
+
         sets = sets_in_shell(report.command)
-        if report.label != "safe_readonly" or not sets or self._changes(report):
+        if not sets or self._changes(report):
             return None
         names = ", ".join(approval.render(name) for name in sets[:5])
         return Phrase(SETS_STATE.template, {"names": names})
@@ -452,6 +455,8 @@ class PolicyService:
         """Return the changes of the shell that a command consists of, where they are certain."""
         if self.executor is None or report.label != "safe_readonly":
             return ()
+        from kogniterm.approval.analysis.shell_changes import literal_changes
+
         changes = literal_changes(report.command)
         return changes if changes and self.executor.can_apply(changes) else ()
 
@@ -551,6 +556,8 @@ class PolicyService:
 
     def offers(self, request: ActionRequest, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
         """Return what may be granted together with an approval in `cwd`."""
+        from kogniterm.approval.policy.leases import call_offers, edit_offers
+
         folder, workspace = os.path.realpath(cwd), os.path.realpath(self.workspace)
         if request.effect == "edit":
             return () if _is_protected(report) else edit_offers(report, workspace=workspace)
@@ -572,6 +579,8 @@ class PolicyService:
 
     def can_be_saved(self, report: RiskReport, offer: Offer, cwd: str) -> bool:
         """Return whether what is offered can also be granted for the project."""
+        from kogniterm.approval.policy.permission_file import can_be_saved
+
         lease = self._lease(report, offer, cwd, "p1")
         return self.permissions is not None and can_be_saved(lease, toml_values)
 

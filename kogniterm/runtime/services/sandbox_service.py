@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from kogniterm import approval, prompts
-from kogniterm.approval.analysis.footprint import leaves_shell
-from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, How, State, find_planted
 from kogniterm.runtime.turn_ports import SandboxFindings
@@ -82,6 +80,8 @@ class SandboxService:
         unasked = runs_unasked(decision)
         if self.box is None or ((outside or not unasked) and not self.always):
             return None
+        from kogniterm.approval.analysis.shell_changes import sets_in_shell
+
         reads = report.label == "safe_readonly" and unasked and not _lists_processes(report)
         if reads and not sets_in_shell(report.command):
             return self.box.reading()
@@ -253,8 +253,11 @@ def runs_unasked(decision: Decision) -> bool:
 def _lists_processes(report: RiskReport) -> bool:
     """Return whether a command is only a list of processes and sockets, word for word."""
     others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in _OF_THE_SESSION}
-    plain = others < _programs(report) and others <= _FILTERS
-    return plain and report.label == "safe_readonly" and leaves_shell(report.command)
+    if report.label != "safe_readonly" or not others < _programs(report) or others - _FILTERS:
+        return False
+    from kogniterm.approval.analysis.footprint import leaves_shell
+
+    return leaves_shell(report.command)
 
 
 def _seen_in(box: Sandbox, report: RiskReport) -> list[str]:

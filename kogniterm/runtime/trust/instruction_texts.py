@@ -20,7 +20,7 @@ from kogniterm.agent.messages import artifact_of, note
 from kogniterm.paths import Paths
 from kogniterm.runtime.trust.instruction_places import with_imports
 from kogniterm.runtime.trust.project_places import ProjectFile, readable_text
-from kogniterm.sessions.recording import NESTED
+from kogniterm.sessions.records import NESTED
 from kogniterm.types import Phrase
 
 MOST_TEXT = 128 * 1024

@@ -24,7 +24,6 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.mcp.call_results import check_arguments
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import ServerResource, ServerTool
 from kogniterm.tools.net import mark_untrusted
@@ -95,6 +94,8 @@ class McpTool:
         return ToolSpec(self.name, told, schema, effect="external")
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        from kogniterm.tools.mcp.call_results import check_arguments
+
         check_arguments(self.name, self.own.schema, dict(arguments))
         return dict(arguments)
 

@@ -43,7 +43,7 @@ class SessionServers(Extension):
 
     def connect(self, io: TurnIO) -> None:
         self.servers.attendant = None
-        if io.ask is not None:
+        if io.ask is not None and self.servers.servers:
             from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 
             self.servers.attendant = ServerQuestions(self.asker)

@@ -9,21 +9,13 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import observation_limit, text_tokens, used_skills
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.host.safe_files import read_regular, resolve_path
-from kogniterm.runtime.extensions.allowed_tools import (
-    DECLINE,
-    GRANT,
-    NamedPermission,
-    named_permissions,
-    not_granted,
-    question,
-)
 from kogniterm.runtime.extensions.extension_port import Extension, Moment, Right
 from kogniterm.runtime.extensions.skills.skill_sources import (
     FoundSkill,
@@ -39,6 +31,9 @@ from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
 from kogniterm.text.shorten import one_line
 from kogniterm.types import USE_SKILL, Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.extensions.allowed_tools import NamedPermission
 
 WINDOW_SHARE = 0.02
 """The part of the model's window that the catalogue may take."""
@@ -151,6 +146,8 @@ class SkillService(Extension):
         if one.state != "ready":
             raise ToolError("Not used: {why}", why=self.why_not(one))
         if self.asks(name):
+            from kogniterm.runtime.extensions.allowed_tools import DECLINE, GRANT, question
+
             named = self.to_offer(name)
             reply = await self.asker.ask(question(name, named), (GRANT, DECLINE))
             self.answer_offer(name, named if reply == str(GRANT) else ())
@@ -166,6 +163,8 @@ class SkillService(Extension):
         one = by_name(self.found).get(name)
         if one is None or one.skill is None or not one.usable or name in self._declined:
             return ()
+        from kogniterm.runtime.extensions.allowed_tools import named_permissions, not_granted
+
         workspace = str(resolve_path(self.sources.folder))
         return not_granted(
             named_permissions(one.skill.tools, workspace), self.policy.session_leases
