@@ -86,7 +86,7 @@ def _parametrized(module: ModuleType) -> Iterator[str]:
 
 def outcome(line: str) -> Outcome:
     """Return what is compared of the judgement on `line`."""
-    analyser._judged.cache_clear()
+    analyser._analyse.cache_clear()
     try:
         report = classify(line, cwd=WORKSPACE)
     except Exception as error:  # noqa: BLE001  (a part may be missed by an error)

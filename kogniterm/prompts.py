@@ -115,7 +115,7 @@ def describe_tool(spec: ToolSpec) -> ToolSpec:
     if known is not None and known[0] is spec:
         return known[1]
     description, arguments = of_tool(spec.name)
-    parameters: Any = _copied(spec.parameters)
+    parameters: Any = _copy_value(spec.parameters)
     for path, said in arguments.items():
         found: Any = parameters
         for part in path.split("."):
@@ -146,7 +146,7 @@ def argument_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
     The keys stand in pydantic's order. Raises `SettingsError` as `described` does.
     """
-    whole: dict[str, Any] = _copied(schema)
+    whole: dict[str, Any] = _copy_value(schema)
     for argument, said in of_tool(name)[1].items():
         known = whole.get("properties", {})
         if argument not in known:
@@ -165,10 +165,10 @@ def _no_argument(tool: str, argument: str) -> SettingsError:
     )
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        return {key: _copy_value(item) for key, item in value.items()}
+    return [_copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 @cache
@@ -177,11 +177,14 @@ def shipped_files() -> Mapping[str, PromptFile]:
     package = Path(__file__).resolve().parent
     folders = (package / "_prompts", package.parent / "prompts")
     folder = next(one for one in folders if one.is_dir())
-    files = (_parsed(path.stem, path, path.read_text(encoding="utf-8")) for path in _listed(folder))
+    files = (
+        _parse_file(path.stem, path, path.read_text(encoding="utf-8"))
+        for path in _list_files(folder)
+    )
     return {file.name: file for file in files}
 
 
-def _listed(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.glob("*.md")) if path.stem != "README")
 
 
@@ -205,7 +208,7 @@ def own_files(folder: Path) -> dict[str, PromptFile]:
     them that KogniTerm does not know or that is missing.
     """
     found: dict[str, PromptFile] = {}
-    for path in _listed(folder):
+    for path in _list_files(folder):
         found[path.stem] = own_file(path.stem, path, read_text(path, MOST_BYTES))
     return found
 
@@ -225,7 +228,7 @@ def own_file(name: str, path: Path, source: str) -> PromptFile:
             path=path,
             name=name,
         )
-    file = _parsed(name, path, source, like)
+    file = _parse_file(name, path, source, like)
     for part, one in file.texts.items():
         _check(file, part, one)
     return file
@@ -254,7 +257,7 @@ def _check(file: PromptFile, part: str, one: PromptText) -> None:
             )
 
 
-def _parsed(name: str, path: Path, source: str, like: PromptFile | None = None) -> PromptFile:
+def _parse_file(name: str, path: Path, source: str, like: PromptFile | None = None) -> PromptFile:
     """Return the file; `like` is the shipped one, whose variables count for a user's file."""
     source = source.replace("\r\n", "\n")
     _, rest = _comments(source)

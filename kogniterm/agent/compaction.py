@@ -178,7 +178,7 @@ def compact_history(
     added = (
         ""
         if any(map(is_input, kept))
-        else head_and_tail(_added(older), max(room, OLD_RESULT_CHARS))
+        else head_and_tail(_texts_beside(older), max(room, OLD_RESULT_CHARS))
     )
     if added:
         parts.append(f"Beside the last of these came:\n{added}")
@@ -311,7 +311,7 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
     return [_SKILL.sub(lambda skill: f"/{skill['name']}", words) for words in said]
 
 
-def _added(messages: Sequence[BaseMessage]) -> str:
+def _texts_beside(messages: Sequence[BaseMessage]) -> str:
     """Return the texts beside the newest input: piped data, files, memories, who can approve."""
     for message in reversed(messages):
         if SUMMARY in message.additional_kwargs:

@@ -32,7 +32,7 @@ from kogniterm.types import (
 )
 
 
-def _appended(
+def _append_messages(
     before: Sequence[BaseMessage], new: Sequence[MessageLikeRepresentation]
 ) -> list[BaseMessage]:
     """Return the messages with `new` at the end, which LangGraph's own tools give as JSON."""
@@ -44,7 +44,7 @@ def _appended(
 class GraphState(TypedDict, total=False):
     """The session as the nodes see it. `messages` only ever grows."""
 
-    messages: Annotated[list[BaseMessage], _appended]
+    messages: Annotated[list[BaseMessage], _append_messages]
     plan: Plan | None
     pending: list[ActionRequest]
     answer: str | None

@@ -326,7 +326,7 @@ def command_text(result: CommandResult) -> str:
     own = [job.id for job in result.jobs if job.command == result.command]
     asking = own[-1] if own and result.ended == "detached" and result.waiting else ""
     if result.waiting is not None:
-        told = _asked(result.waiting, asking) if asking else _diagnosis(result.waiting)
+        told = _describe_waiting(result.waiting, asking) if asking else _diagnosis(result.waiting)
         lines.append(f"[{told}]")
     if result.omitted_bytes and result.output_path:
         copy = result.readable_path
@@ -381,7 +381,7 @@ def _diagnosis(waiting: Waiting) -> str:
     return f"at the end {said} for {waiting.seconds:.0f} s{evidence}{helps}"
 
 
-def _asked(waiting: Waiting, job: str) -> str:
+def _describe_waiting(waiting: Waiting, job: str) -> str:
     """Return a sentence on what a command that became a job waits for, and on the next steps."""
     if waiting.kind == "password":
         return f"job {job} waits for a password, which only the user may type: stop it"

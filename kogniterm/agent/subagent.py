@@ -163,7 +163,7 @@ def parse_task(
             names=", ".join(sorted(unknown)),
             known=", ".join(("task", "tools", "tokens", "step", *(["agent"] if named else []))),
         )
-    agent = _named(arguments, step, named)
+    agent = _find_agent(arguments, step, named)
     kind = arguments.get("tools") or ANY if agent is not None else kind_of(arguments, step)
     if kind not in TOOL_SETS and kind != ANY:
         raise ToolError("tools must be one of: {names}.", names=", ".join(TOOL_SETS))
@@ -183,7 +183,7 @@ def parse_task(
     return task
 
 
-def _named(
+def _find_agent(
     arguments: Mapping[str, Any], step: PlanStep | None, named: Mapping[str, NamedAgent]
 ) -> NamedAgent | None:
     """Return the sub-agent with a name that a call or its step asks for. Raises `ToolError`."""

@@ -359,7 +359,7 @@ def _plan_request(
     call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
 ) -> ActionRequest:
     """Return a plan as a request to approve it; `arguments` hold it as the model gave it."""
-    made = _parsed(call["args"], plan, messages, context)
+    made = _parse_plan(call["args"], plan, messages, context)
     return ActionRequest(
         id=context.new_id(),
         call_id=str(call["id"]),
@@ -434,7 +434,7 @@ async def _run_inside(
         return await _delegate(call, plan, messages, context)
     if name == MAKE_PLAN.name:
         try:
-            made = _parsed(arguments, plan, messages, context)
+            made = _parse_plan(arguments, plan, messages, context)
         except ToolError as error:
             return _not_made(plan, error)
         return AnsweredCall(made, accepted_plan_text(made, messages, context.lookup))
@@ -509,7 +509,7 @@ async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
         ) from error
 
 
-def _parsed(
+def _parse_plan(
     arguments: Mapping[str, Any],
     plan: Plan | None,
     messages: Sequence[BaseMessage],

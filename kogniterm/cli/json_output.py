@@ -104,10 +104,10 @@ class Summary(events.EventVisitor):
         self._plan = event.plan
 
     def on_action_proposed(self, event: events.ActionProposed) -> None:
-        self._asked(event.request)["risk"] = event.report.label
+        self._question_fields(event.request)["risk"] = event.report.label
 
     def on_action_decided(self, event: events.ActionDecided) -> None:
-        entry = self._asked(event.request)
+        entry = self._question_fields(event.request)
         entry["decided_by"] = event.decision.by
         if event.decision.kind == "reject":
             entry |= {"status": "refused", "reason": self._redact(event.decision.reason)}
@@ -169,7 +169,7 @@ class Summary(events.EventVisitor):
     def _action(self, request_id: str) -> dict[str, Any]:
         return self._actions.setdefault(request_id, {})
 
-    def _asked(self, request: ActionRequest) -> dict[str, Any]:
+    def _question_fields(self, request: ActionRequest) -> dict[str, Any]:
         begun = {
             "id": request.id,
             "tool": request.tool,

@@ -52,13 +52,13 @@ EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
     try:
-        status = flush_output(_guarded(argv))
+        status = flush_output(_run_guarded(argv))
     except (KeyboardInterrupt, SystemExit):  # one more, while the first failure was told
         status = EXIT_NOT_DONE
     return status_of_signal() or status
 
 
-def _guarded(argv: Sequence[str]) -> int:
+def _run_guarded(argv: Sequence[str]) -> int:
     hold_standard_streams()
     write_what_the_encoding_lacks()
     try:
@@ -76,7 +76,7 @@ def _guarded(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the outermost border of the program
         # What a signal broke off, some code may have taken for a failure of its own.
         told = status_of_signal() is not None
-        status = EXIT_NOT_DONE if told else _unexpected(error)
+        status = EXIT_NOT_DONE if told else _report_bug(error)
         _trace(argv)
     return status
 
@@ -228,7 +228,7 @@ def _choose_language(argv: Sequence[str]) -> None:
         use_language(quick(environment(), {"language": given.language}).language)
 
 
-def _unexpected(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     import logging
 
     from kogniterm.text.redact import redact

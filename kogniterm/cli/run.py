@@ -219,7 +219,7 @@ def do_task(
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not (not request.task or request.task == ["-"]):
-            user_input = asyncio.run(_filled(session, user_input))
+            user_input = asyncio.run(_fill_prompt(session, user_input))
             user_input = resolve_input(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
@@ -232,7 +232,7 @@ def do_task(
         session.close()
 
 
-async def _filled(session: LiveSession, given: UserInput) -> UserInput:
+async def _fill_prompt(session: LiveSession, given: UserInput) -> UserInput:
     """Return the input with a server's prompt filled in; the turn's own loop starts it again."""
     try:
         return await fill_prompt(session, given)

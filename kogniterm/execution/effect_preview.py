@@ -82,7 +82,7 @@ def preview(report: RiskReport, cwd: str) -> tuple[Phrase, ...]:
     created = [e for e in effects if e.kind == "create" and "…" not in e.target]
     inside = [e for e in created if not e.outside]
     outside = [e for e in created if e.outside]
-    told = {group[0]: _created(group) for group in (inside, outside) if group}
+    told = {group[0]: _created_line(group) for group in (inside, outside) if group}
     others = [e for e in effects if e in told or e not in created]
     return tuple(
         told[effect] if effect in told else _line(effect, cwd, deadline)
@@ -107,7 +107,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
             found[effect] = None
             continue
         for landed in _landings(effect, root) if effect.kind != "delete" else (effect,):
-            settled = _settled(landed, root)
+            settled = _settle_effect(landed, root)
             if settled is not None:
                 found[settled] = None
                 through += [settled] * (settled.outside and not landed.outside)
@@ -116,7 +116,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
         if report.label == "workspace_write":
             why = Phrase("Writes to a file known only at run time.")
             report = replace(report, label="needs_approval", reasons=(why, *report.reasons))
-    parts = tuple(replace(part, folder=_entered(part.folder, root)) for part in report.parts)
+    parts = tuple(replace(part, folder=_entered_folder(part.folder, root)) for part in report.parts)
     changed = replace(report, effects=tuple(found), parts=parts)
     if not through or report.label == "dangerous":
         return changed
@@ -176,7 +176,7 @@ def _at(effect: Effect, root: Path) -> Path:
     return Path(os.path.normpath(expand_path(root, effect.target)))
 
 
-def _entered(folder: str, root: Path) -> str:
+def _entered_folder(folder: str, root: Path) -> str:
     """Return a folder that a command enters, "…" where it cannot, or through a link only."""
     if folder in ("", "…"):
         return folder
@@ -204,7 +204,7 @@ def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
         yield replace(alone, target=os.path.normpath(f"{effect.target}/{name}"))
 
 
-def _settled(effect: Effect, root: Path) -> Effect | None:
+def _settle_effect(effect: Effect, root: Path) -> Effect | None:
     """Return the effect as its target is on this disk; None where nothing would change."""
     if "…" in effect.target or glob.has_magic(effect.target):
         return effect
@@ -288,20 +288,20 @@ def plain_paths(
     root = Path(os.path.realpath(workspace))
     read, written = set[str](), set[str]()
     for name in reads:
-        path = _unlinked(name, root)
+        path = _resolve_plain(name, root)
         kind = _kind(path) if path is not None else None
         if path is None or kind is None:
             return None
         (written if kind == stat.S_IFIFO else read).add(str(path))
     for name in writes:
-        path = _unlinked(name, root)
+        path = _resolve_plain(name, root)
         if path is None or _kind(path) is None or has_second_name(path):
             return None
         written.add(str(_uppermost_new(path, root)))
     return frozenset(read), frozenset(written)
 
 
-def _unlinked(name: str, root: Path) -> Path | None:
+def _resolve_plain(name: str, root: Path) -> Path | None:
     """Return the path that `name` means in `root`, None where it leads through a link there."""
     path = Path(os.path.normpath(expand_path(root, name)))
     real = Path(os.path.realpath(path))
@@ -350,23 +350,23 @@ def measure_target(target: str, cwd: Path, deadline: float) -> Touched:
         files += 1
         size += entry
     there = [path for path in paths if os.path.lexists(path)]
-    tracked = _tracked(there, cwd) if files else 0
+    tracked = _count_tracked(there, cwd) if files else 0
     # What lies in a folder that may not be entered does not look as if it were there.
     is_there = bool(there) or closed
     return Touched(is_there, closed, files, size, tracked, complete)
 
 
-def _created(effects: Sequence[Effect]) -> Phrase:
+def _created_line(effects: Sequence[Effect]) -> Phrase:
     """Return the line for files that are created, all inside the workspace or all outside."""
     shown = ", ".join(effect.target for effect in effects[:MAX_NAMED])
     left = len(effects) - MAX_NAMED
     if left > 0:
         listed = Phrase("{target} and {n} more", {"target": shown, "n": left})
-        return Phrase("Creates {target}", {"target": _placed(listed, effects[0])})
-    return Phrase("Creates {target}", {"target": _placed(shown, effects[0])})
+        return Phrase("Creates {target}", {"target": _mark_outside(listed, effects[0])})
+    return Phrase("Creates {target}", {"target": _mark_outside(shown, effects[0])})
 
 
-def _placed(target: Phrase | str, effect: Effect) -> Phrase | str:
+def _mark_outside(target: Phrase | str, effect: Effect) -> Phrase | str:
     """Return `target`, marked where the effect lies outside the workspace."""
     return (
         Phrase("{target} (outside the workspace)", {"target": target}) if effect.outside else target
@@ -381,7 +381,7 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         return Phrase("Runs with elevated privileges: {target}", values)
     if effect.kind == "secret":
         return Phrase("Reads a secret: {target}", values)
-    values["target"] = _placed(effect.target, effect)
+    values["target"] = _mark_outside(effect.target, effect)
     if "…" in effect.target:
         if effect.kind == "delete":
             return Phrase("Deletes files known only at run time: {target}", values)
@@ -442,7 +442,7 @@ def _files(paths: Iterable[Path]) -> Iterator[int | None]:
         yield None
 
 
-def _tracked(paths: Sequence[Path], cwd: Path) -> int:
+def _count_tracked(paths: Sequence[Path], cwd: Path) -> int:
     """Return how many files below `paths` git tracks unchanged in its index."""
     if not paths:
         return 0

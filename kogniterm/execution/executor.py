@@ -696,7 +696,7 @@ class CommandExecutor:
             job.settle(timeout or 0.0, self._launcher.sync)
         else:
             job.wait(timeout)
-        return self._synced(job)
+        return self._sync_job(job)
 
     def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
         return self._jobs.find(job_id).running.asks()
@@ -732,9 +732,9 @@ class CommandExecutor:
         """End a job's tree: TERM, KILL 200 ms later."""
         job = self._jobs.find(job_id)
         job.stop()
-        return self._synced(job)
+        return self._sync_job(job)
 
-    def _synced(self, job: BackgroundCommand) -> Job:
+    def _sync_job(self, job: BackgroundCommand) -> Job:
         known = job.job()
         self._launcher.sync()  # its file is complete when this returns
         return known

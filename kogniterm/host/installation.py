@@ -59,7 +59,7 @@ def missing_bytecode() -> MissingBytecode | None:
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             source = Path(folder, module)
-            if source.is_file() and not _compiled(source):
+            if source.is_file() and not _has_bytecode(source):
                 folders.append(Path(folder))
                 closed = closed or not _is_writable(Path(cache_from_source(str(source))).parent)
     if not folders:
@@ -72,7 +72,7 @@ def missing_bytecode() -> MissingBytecode | None:
     return MissingBytecode(named, command, unsaved)
 
 
-def _compiled(source: Path) -> bool:
+def _has_bytecode(source: Path) -> bool:
     """Return whether Python would use the bytecode of `source` as it is."""
     try:
         with open(cache_from_source(str(source)), "rb") as file:  # noqa: PTH123  # a name, no path

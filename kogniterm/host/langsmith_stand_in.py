@@ -78,7 +78,7 @@ def _nothing_traced() -> dict[str, Any]:
     return {**dict.fromkeys(_CONTEXT), "enabled": False}
 
 
-def _ignored(*_values: Any, **_named: Any) -> None:
+def _ignore_call(*_values: Any, **_named: Any) -> None:
     """Do nothing: what would be traced, is not."""
 
 
@@ -87,11 +87,11 @@ _STAND_INS: Mapping[str, Callable[[], dict[str, Any]]] = {
         "Client": _deferred_class("langsmith.client", "Client"),
         "RunTree": _deferred_class("langsmith.run_trees", "RunTree"),
         "get_tracing_context": _nothing_traced,
-        "configure": _ignored,
+        "configure": _ignore_call,
     },
     "langsmith.run_helpers": lambda: {
         "get_tracing_context": _nothing_traced,
-        "_set_tracing_context": _ignored,
+        "_set_tracing_context": _ignore_call,
     },
     "langsmith.utils": lambda: {"tracing_is_enabled": lambda ctx=None: False},
     "langsmith.run_trees": dict,

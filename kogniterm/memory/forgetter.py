@@ -174,11 +174,11 @@ class Forgetter:
             return []
         phrase = f" {' '.join(sought)} "
         facts = self._repository.facts()
-        literal = [fact for fact in facts if phrase in _spaced(fact)]
+        literal = [fact for fact in facts if phrase in _spaced_words(fact)]
         if literal:
             return literal
         stems = set(stems_of(text))
-        return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
+        return [fact for fact in facts if stems and stems <= set(stems_of(_spaced_words(fact)))]
 
     def meant(self, what: str, everything: bool) -> ForgetRequest | None:
         """Return the request that a sentence of the user stands for, or None: it is a task."""
@@ -229,7 +229,7 @@ class Forgetter:
         if len(sought) < FEWEST_TERMS:
             return []
         shares = {
-            fact: len(sought & set(stems_of(_spaced(fact)))) / len(sought)
+            fact: len(sought & set(stems_of(_spaced_words(fact)))) / len(sought)
             for fact in self._repository.facts()
         }
         best = max(shares.values(), default=0.0)
@@ -389,7 +389,7 @@ def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]
     return list(chain.values())
 
 
-def _spaced(fact: Fact) -> str:
+def _spaced_words(fact: Fact) -> str:
     """Return text, quote and keywords as normalised words with spaces around each."""
     every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
@@ -481,12 +481,12 @@ def _any_holds(sql: MemoryDatabase, table: str, wanted: str, matcher: Matcher) -
     """Return whether one of the terms stands in the SQL expression `wanted`, in any row."""
     held = False
     rows = sql.each(f"SELECT CAST({wanted} AS {BYTES[sql.is_postgres]}) FROM {table}")
-    for text in _joined(value for (value,) in rows if value):
+    for text in _join_values(value for (value,) in rows if value):
         held = held or matcher.holds(text)
     return held
 
 
-def _joined(values: Iterator[bytes]) -> Iterator[str]:
+def _join_values(values: Iterator[bytes]) -> Iterator[str]:
     """Yield the values in texts of not many rows, and of not many bytes besides the last one's."""
     some: list[bytes] = []
     size = 0

@@ -147,7 +147,7 @@ class Learnings:
         by themselves, from the same task of the session, go into it. The same again is counted.
         Of `output` only the line with the error is kept.
         """
-        failed, worked, fix = (_cleaned(self._redact, one) for one in (failed, worked, fix))
+        failed, worked, fix = (_clean_text(self._redact, one) for one in (failed, worked, fix))
         if personal_kind(f"{task}\n{failed}\n{worked}\n{fix}") is not None:
             return
         if max(len(failed), len(worked), len(fix)) > LONGEST_COMMAND:
@@ -177,7 +177,7 @@ class Learnings:
 
     def take_over(self, lesson: Lesson) -> bool:
         """Store an imported lesson and return True, unless it is known or was forgotten."""
-        clean = partial(_cleaned, self._redact)
+        clean = partial(_clean_text, self._redact)
         lesson = replace(
             lesson,
             task=clean(lesson.task),
@@ -237,7 +237,7 @@ class Learnings:
         unfit = why_not_kept(text)
         if unfit is not None:
             raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
-        wording = _cleaned(self._redact, text)
+        wording = _clean_text(self._redact, text)
         if not wording or len(wording) > LONGEST_TEXT:
             reason = Phrase("a fact has 1 to {most} characters", {"most": LONGEST_TEXT})
             raise UsageError("This cannot be remembered: {reason}.", reason=reason)
@@ -375,5 +375,5 @@ def error_line(text: str) -> str:
     return next((one for one in told if _ERROR.search(one) and not is_order(one)), "")
 
 
-def _cleaned(redact: Callable[[str], str], text: str) -> str:
+def _clean_text(redact: Callable[[str], str], text: str) -> str:
     return " ".join(redact(text).split())

@@ -394,9 +394,9 @@ class MemoryDatabase(Database):
 
     def verify_facts(self) -> LedgerReport:
         """Compare the facts of this user with the ledger, and the ledger with the head file."""
-        return steady(self.heads, self._verified, lambda found: not found.faults)
+        return steady(self.heads, self._verify_ledger, lambda found: not found.faults)
 
-    def _verified(self, heads: Heads | None) -> LedgerReport:
+    def _verify_ledger(self, heads: Heads | None) -> LedgerReport:
         seq, last = 0, GENESIS
         known: dict[int, tuple[str, str]] = {}
         ends = {0: GENESIS}

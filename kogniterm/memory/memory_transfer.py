@@ -171,7 +171,7 @@ class _Import:
             self._counts["sensitive"] += 1
             return None
         if fact.status == "active" and fact.slot:
-            fact = self._contested(fact)
+            fact = self._as_contested(fact)
         stored = self._repository.insert(fact, now=self._now, who="import")
         self._ids[int(record["id"])] = stored.id
         if fact.status == "pending" and record["status"] != "pending":
@@ -180,7 +180,7 @@ class _Import:
             self._counts["added"] += 1
         return stored
 
-    def _contested(self, fact: Fact) -> Fact:
+    def _as_contested(self, fact: Fact) -> Fact:
         """Return `fact` as it may be stored beside the fact that has its slot."""
         taken = self._repository.in_slot(fact.slot, fact.project)
         if taken is None:

@@ -189,7 +189,7 @@ class UserPreferences:
             clean = self._redact(value)
             value = "" if kind.free and clean != value else kind.read(clean)
         if not kind.allows(value):
-            raise _refused(name, kind, value)
+            raise _refused_value(name, kind, value)
         own = {one.key for one in self.stored() if one.project == project} - {*KNOWN, name}
         if kind is OWN and len(own) >= MOST_OWN:
             raise UsageError(
@@ -279,7 +279,7 @@ def known_name(text: str, *, own: bool = False) -> str:
     )
 
 
-def _refused(name: str, kind: Kind, value: object) -> UsageError:
+def _refused_value(name: str, kind: Kind, value: object) -> UsageError:
     if kind.free:
         return UsageError(
             "{name} takes one line of at most {count} characters, without secrets and personal "

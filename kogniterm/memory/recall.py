@@ -151,7 +151,7 @@ def recall(
         block.take(_standing(_always(memory, now), now), STANDING_TOKENS, until_full=True)
         always = (one for one in before.values() if one.pinned or one.category in STANDING)
         block.take(_standing(sorted(always, key=_rank), now), 0)
-        block.take(_searched(memory, wanted), SEARCH_TOKENS)
+        block.take(_search_memory(memory, wanted), SEARCH_TOKENS)
     # What this session said and learned, its history has.
     others = [one for one in named if one.session_id != session_id and one.name not in question]
     block.take(_recent(others, block.shown), RECENT_TOKENS)
@@ -302,7 +302,7 @@ def _project(
     profile = memory.projects.load() or ProjectProfile()
     for name, title in TITLES.items():
         label = f"{_PROJECT}{title}"
-        if label not in shown and not _needed(name, question):
+        if label not in shown and not _needs_row(name, question):
             continue
         value = profile.line(name) if profile.folder == folder else ""
         why = Phrase("it was found in the project folder")
@@ -331,7 +331,7 @@ def _recent(named: Sequence[Mention], shown: Mapping[str, str]) -> Iterable[tupl
         yield line, Used(label, line.partition(": ")[2], why, 1.0)
 
 
-def _needed(name: str, question: str) -> bool:
+def _needs_row(name: str, question: str) -> bool:
     """Return whether a task asked with `question` needs the row `name` of the profile."""
     topics = project_data()["topics"].get(name, "")
     return name in ALWAYS or not frozenset(raw_words(topics)).isdisjoint(raw_words(question))
@@ -354,7 +354,7 @@ def _preferences(memory: Memory, shown: Mapping[str, str]) -> Iterable[tuple[str
             yield gone, Used(label, _GONE, why, 0.0)
 
 
-def _searched(memory: Memory, question: str) -> Iterable[tuple[str, Used]]:
+def _search_memory(memory: Memory, question: str) -> Iterable[tuple[str, Used]]:
     now = memory.clock.now()
     hits = memory.search(question, SEARCHED, relevant=True)
     facts = facts_by_id(memory.repository, (hit.id for hit in hits))

@@ -132,12 +132,12 @@ class Searcher:
         if self._vectors is None:
             by_words = words.search(question, POOL * 2)
             pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
-            return {one: score for one, score in _normalised(by_words).items() if one in pool}
+            return {one: score for one, score in _normalise_scores(by_words).items() if one in pool}
         nearest, cosines = self._vectors.search(question, POOL)
         by_words = words.search(question, POOL * 2, nearest)
         pool = {*_best(by_words), *nearest} & cosines.keys()
-        lexical = _normalised({one: by_words[one] for one in pool})
-        semantic = _normalised({one: cosines[one] for one in pool})
+        lexical = _normalise_scores({one: by_words[one] for one in pool})
+        semantic = _normalise_scores({one: cosines[one] for one in pool})
         share = SEMANTIC[language_of(question)]
         if relevant:
             least = NEAR[language_of(question)]
@@ -193,7 +193,7 @@ def _tie(fact: Fact) -> tuple[bool, bool, float, int]:
     return (not fact.pinned, fact.source != "explicit", -fact.created, -fact.id)
 
 
-def _normalised(scores: Mapping[int, float]) -> dict[int, float]:
+def _normalise_scores(scores: Mapping[int, float]) -> dict[int, float]:
     """Return the scores scaled to 0..1; all 1 when they are equal."""
     if not scores:
         return {}

@@ -109,7 +109,7 @@ class Updater:
         Without `may_supersede`, a fact that would replace another one waits for the user instead.
         Raises `UsageError` for a text that is empty or too long.
         """
-        candidate = self._cleaned(candidate)
+        candidate = self._clean_candidate(candidate)
         quote = candidate.origin.quote
         # What a model found in passing does not undo a request to forget.
         asked = candidate.source == "explicit" and who != "extraction"
@@ -125,7 +125,7 @@ class Updater:
             if action == "supersede" and not may_supersede:
                 action = "pend"
             if action == "confirm" and known is not None:
-                return self._confirmed(candidate, known, now, who)
+                return self._confirm_fact(candidate, known, now, who)
             fact = _new_fact(candidate, now)
             if known is not None and action in ("pend", "supersede"):
                 # By their slot, what is confirmed later ends the fact that it replaces.
@@ -137,14 +137,14 @@ class Updater:
                 )
                 return StoredChange("pending", stored, reason, known)
             if action == "supersede" and known is not None:
-                return self._superseded(fact, known, now, who)
+                return self._supersede_fact(fact, known, now, who)
             if self._repository.in_slot(fact.slot, fact.project) is not None:
                 # A detail beside the fact that has the slot: both stay, the old one keeps it.
                 fact = replace(fact, slot=None)
             stored = self._repository.insert(fact, now=now, who=who)
             return StoredChange("added", stored, Phrase("new"))
 
-    def _cleaned(self, candidate: Candidate) -> Candidate:
+    def _clean_candidate(self, candidate: Candidate) -> Candidate:
         text = " ".join(self._redact(candidate.text).split())
         origin = candidate.origin._replace(quote=self._redact(candidate.origin.quote))
         keywords = " ".join(self._redact(candidate.keywords).split())
@@ -170,7 +170,9 @@ class Updater:
             return taken, "update"
         return None, "other"
 
-    def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> StoredChange:
+    def _confirm_fact(
+        self, candidate: Candidate, known: Fact, now: float, who: str
+    ) -> StoredChange:
         explicit = candidate.source == "explicit"
         changes: dict[str, object] = {
             "last_confirmed": max(now, known.last_confirmed),
@@ -191,7 +193,7 @@ class Updater:
         confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
         return StoredChange("confirmed", confirmed, Phrase("already known"))
 
-    def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> StoredChange:
+    def _supersede_fact(self, fact: Fact, known: Fact, now: float, who: str) -> StoredChange:
         repository = self._repository
         self._retire(known, None, now, who)
         stored = repository.insert(fact, now=now, who=who)
@@ -215,7 +217,7 @@ class Updater:
         unfit = fact_records.why_not_kept(text)
         if unfit is not None:
             raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
-        candidate = self._cleaned(
+        candidate = self._clean_candidate(
             Candidate(
                 text=text,
                 category=fact.category,
@@ -227,7 +229,7 @@ class Updater:
         )
         now = self._clock.now()
         with self._repository.transaction():
-            change = self._superseded(_new_fact(candidate, now), fact, now, "person")
+            change = self._supersede_fact(_new_fact(candidate, now), fact, now, "person")
         return change.fact or fact
 
     def confirm(self, fact: Fact) -> Fact:

@@ -129,7 +129,7 @@ class Memory:
         replaced; what else may be kept is for the caller to decide. Raises `UsageError` for a text
         that cannot be a fact.
         """
-        change = self._stored(
+        change = self._store_candidate(
             Candidate(
                 text=text,
                 category=category,
@@ -158,9 +158,9 @@ class Memory:
         unfit = fact_records.why_not_kept(candidate.text, candidate.origin.quote)
         if unfit is not None:
             return StoredChange("rejected", None, unfit)
-        return self._stored(candidate, who, same_as)
+        return self._store_candidate(candidate, who, same_as)
 
-    def _stored(
+    def _store_candidate(
         self, candidate: Candidate, who: str = "person", same_as: Fact | None = None
     ) -> StoredChange:
         relation: Relation | None = "same" if same_as is not None else None

@@ -117,7 +117,7 @@ class ModelLists:
             return self.list_known(provider, error.text)
         except (KeyError, TypeError, AttributeError):
             return self.list_known(provider, _unreadable(provider.label).text)
-        return _listing(provider, _ordered(provider.name, names), self.options, live=True)
+        return _listing(provider, _order_names(provider.name, names), self.options, live=True)
 
 
 def _listing(
@@ -143,7 +143,7 @@ def _weights(options: ModelOptions) -> dict[str, WeightsState]:
     return {one.name: one for one in embedded.states(folder) if one.state == "ready"}
 
 
-def _ordered(provider: str, names: Sequence[str]) -> list[str]:
+def _order_names(provider: str, names: Sequence[str]) -> list[str]:
     """Return the catalog's names first, then the newest; versions pinned by date last."""
     current = {name: number for number, name in enumerate(CURRENT.get(provider, ()))}
     if provider == "ollama":
@@ -223,7 +223,7 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
             client.stream("GET", url, headers=dict(headers)) as answer,
         ):
             if answer.status_code >= 300:
-                raise _refused(answer.status_code, title, host)
+                raise _status_error(answer.status_code, title, host)
             # An answer that trickles, or does not end, is given up.
             deadline = time.monotonic() + patience
             whole = b""
@@ -241,7 +241,7 @@ def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) ->
     return found
 
 
-def _refused(status: int, title: str, host: str) -> ModelError:
+def _status_error(status: int, title: str, host: str) -> ModelError:
     if status in {401, 403}:
         return ModelAuthError("{provider} rejected the API key.", provider=title)
     return ModelUnavailableError(

@@ -60,7 +60,7 @@ def parse_name(name: str) -> tuple[Provider, str]:
     start, colon, argument = name.strip().partition(":")
     provider = BY_NAME.get(start)
     if provider is None:
-        raise _unknown(name, start, bool(colon))
+        raise _unknown_model(name, start, bool(colon))
     if not argument and provider.name not in ("local", "ollama"):
         if not provider.default_model:
             raise UsageError(
@@ -72,7 +72,7 @@ def parse_name(name: str) -> tuple[Provider, str]:
     return provider, argument
 
 
-def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
+def _unknown_model(name: str, start: str, has_colon: bool) -> UsageError:
     names = [provider.name for provider in PROVIDERS]
     if not has_colon:
         for provider, prefix in (("google_genai", "gem"), ("openai", "gpt"), ("anthropic", "cl")):
@@ -242,7 +242,7 @@ def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
     return embedded.open(argument, options)
 
 
-def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:
+def _open_scripted(_: Provider, argument: str, options: ModelOptions) -> Model:
     from kogniterm.models.scripted_model import open_scripted
 
     return open_scripted(_file(argument, options), options)
@@ -271,6 +271,6 @@ OPENERS: Mapping[str, Callable[[Provider, str, ModelOptions], Model]] = {
     "anthropic": _langchain,
     "ollama": _ollama,
     "local": _local,
-    "scripted": _scripted,
+    "scripted": _open_scripted,
     "replay": _replay,
 }

@@ -143,7 +143,7 @@ class Pacing:
                 return take_turn(database, provider, rate, tokens)
 
         call, wait = await asyncio.to_thread(take)
-        return RequestTurn(call, wait, _limited(provider, rate))
+        return RequestTurn(call, wait, _limit_phrase(provider, rate))
 
     async def settle(self, turn: RequestTurn, usage: Usage) -> None:
         """Note what a call took, for those after it."""
@@ -158,7 +158,7 @@ class Pacing:
         await asyncio.to_thread(note)
 
 
-def _limited(provider: str, rate: Rate) -> Phrase:
+def _limit_phrase(provider: str, rate: Rate) -> Phrase:
     if rate.tokens is None:
         return Phrase(
             "Your settings allow {provider} {count} requests a minute.",

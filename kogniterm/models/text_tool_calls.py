@@ -161,12 +161,12 @@ class TextCallModel(WrappedModel):
             yield AnswerDelta(piece)
         parsed = parse(reply.message.text)
         if parsed.problem is not None:
-            async for event in self._repaired(plain, reply, parsed):
+            async for event in self._ask_again(plain, reply, parsed):
                 yield event
             return
         yield replace(reply, message=_message(reply.message, parsed))
 
-    async def _repaired(
+    async def _ask_again(
         self, plain: ModelRequest, first: Reply, parsed: ParsedReply
     ) -> AsyncIterator[ModelEvent]:
         """Ask once more, saying what was wrong; only the calls of the second reply count."""
@@ -216,12 +216,12 @@ class TextCallModel(WrappedModel):
         if not request.tools:
             return tuple(rendered)
         if rendered and isinstance(rendered[0], SystemMessage):
-            system = f"{rendered[0].text}\n\n{_described(request.tools)}"
+            system = f"{rendered[0].text}\n\n{_describe_tools(request.tools)}"
             return (SystemMessage(system), *rendered[1:])
-        return (SystemMessage(_described(request.tools)), *rendered)
+        return (SystemMessage(_describe_tools(request.tools)), *rendered)
 
 
-def _described(tools: Sequence[ToolSpec]) -> str:
+def _describe_tools(tools: Sequence[ToolSpec]) -> str:
     lines = [f"{prompts.text('text_calls.tools')}\n"]
     for tool in tools:
         schema = json.dumps(dict(tool.parameters), ensure_ascii=False)

@@ -73,7 +73,7 @@ class Budget:
 
     def _of_others(self, others: Mapping[str, Usage]) -> float:
         """Return what earlier models took, and what other models took since."""
-        _used, before, dollars = self._priced
+        _used_amounts, before, dollars = self._priced
         since = {name: usage - before.get(name, Usage()) for name, usage in others.items()}
         return dollars + sum(self.price(usage, name) or 0.0 for name, usage in since.items())
 
@@ -109,7 +109,7 @@ class Budget:
         """Allow as much again as the limit that is used up was set to."""
         limit = self.limit(reached.name, of_session=reached.of_session)
         if limit is not None:
-            used = self._used(of_session=reached.of_session)[reached.name]
+            used = self._used_amounts(of_session=reached.of_session)[reached.name]
             self._granted[reached.of_session, reached.name] = max(used, limit)
 
     def over(self, names: Iterable[str] = NOTHING) -> LimitReached | None:
@@ -118,14 +118,14 @@ class Budget:
         return self._over(names, of_session=False) or self._over(names, of_session=True)
 
     def _over(self, names: Iterable[str], *, of_session: bool) -> LimitReached | None:
-        used = self._used(of_session=of_session)
+        used = self._used_amounts(of_session=of_session)
         for name in names:
             limit = self.limit(name, of_session=of_session)
             if limit is not None and used[name] >= limit:
                 return LimitReached(name, limit, of_session)
         return None
 
-    def _used(self, *, of_session: bool) -> Mapping[str, float]:
+    def _used_amounts(self, *, of_session: bool) -> Mapping[str, float]:
         spent = self.usage_so_far()
         if not of_session:
             return spent
@@ -140,7 +140,7 @@ class Budget:
         """Return (used, limit) of every budget with a limit: the session's where it ends sooner."""
         found: dict[str, tuple[float, float]] = {}
         for of_session in (False, True):
-            used = self._used(of_session=of_session)
+            used = self._used_amounts(of_session=of_session)
             for name in NOTHING:
                 most = self.limit(name, of_session=of_session)
                 left = most - used[name] if most is not None else math.inf

@@ -382,7 +382,7 @@ class _Attacher:
                 return "[not shown: a link that leads elsewhere]"
             mode = look(path).st_mode
             if stat.S_ISDIR(mode):
-                return self._counted(_folder(path))
+                return self._count_text(_folder(path))
             if not stat.S_ISREG(mode):
                 return "[not shown: not a regular file]"
             with os.fdopen(open_file(path), "rb") as file:
@@ -390,13 +390,13 @@ class _Attacher:
                 file.seek(0)
                 if header is not None:
                     return self._image(name, file, header)
-                return self._counted(_file(file, max(self.room, 0)))
+                return self._count_text(_file(file, max(self.room, 0)))
         except OSError as error:
             return f"[cannot be read: {why(error)}]"
         except ValueError:  # a NUL, or half a character
             return "[cannot be read: no file has such a name]"
 
-    def _counted(self, text: str) -> str:
+    def _count_text(self, text: str) -> str:
         text = self.redact(text)
         self.room -= len(text)
         return text

@@ -61,7 +61,7 @@ async def recover(
                 io.sink(outcome_unknown(run.intent))
                 if io.recover is None:
                     count.unknown.append(run.intent.command)
-    ended = _ended(journal) if state.unknown else {}
+    ended = _ends_before_crash(journal) if state.unknown else {}
     for intent in state.unknown:
         request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
         if request is not None and intent.request_id in ended:
@@ -110,7 +110,7 @@ def tool_ended_note(request_id: str, observation: str) -> Noted:
     return Noted(ENDED, {"request_id": request_id, "observation": observation})
 
 
-def _ended(journal: TurnJournal) -> dict[str, CommandResult | str]:
+def _ends_before_crash(journal: TurnJournal) -> dict[str, CommandResult | str]:
     """Return the ends of commands and tools before a crash, by request: a result or a text."""
     first = max(1, journal.state.seq - _LATE_RECORDS)
     found: dict[str, CommandResult | str] = {}

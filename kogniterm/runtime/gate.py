@@ -70,7 +70,7 @@ class Gate:
         request, report, verdict = judged.request, judged.report, judged.verdict
         if request.effect == "command" and verdict.kind != "deny":
             asked = Decision("approve", request.command, "person")
-            likely = asked if verdict.kind == "ask" else _decided(request, verdict)
+            likely = asked if verdict.kind == "ask" else _policy_decision(request, verdict)
             self.policy.confine(likely, report, ahead=True)
         cwd = self.executor.cwd
         states = self.policy.file_states(request, report)
@@ -135,7 +135,7 @@ class Gate:
         while True:
             mode = self.modes.approval
             if verdict.kind != "ask":
-                decision = _decided(request, verdict)
+                decision = _policy_decision(request, verdict)
             elif answer is not None:
                 decision = answer
             else:
@@ -147,7 +147,7 @@ class Gate:
                 decision = replace(decision, reason=self.journal.redact(decision.reason))
             if decision.kind == "approve" and (answer or self.modes.approval != mode):
                 now = self.judge_again(request, verdict).verdict
-                decision = _decided(request, now) if now.kind == "deny" else decision
+                decision = _policy_decision(request, now) if now.kind == "deny" else decision
             if decision.kind != "edit":
                 # What was judged is what runs, whatever an approver shows or returns.
                 decision = replace(decision, command=request.command)
@@ -240,7 +240,7 @@ def withdrawn(command: str, changed: str) -> Decision:
     return Decision("reject", command, events.START_CHECK, str(why), (why,))
 
 
-def _decided(request: ActionRequest, verdict: Verdict) -> Decision:
+def _policy_decision(request: ActionRequest, verdict: Verdict) -> Decision:
     last = verdict.trace[-1] if verdict.trace else None
     of_hook = last is not None and last.matched and last.origin.startswith("hook ")
     by = events.BY_HOOK if of_hook else "policy"

@@ -80,7 +80,7 @@ class SessionApprover(ABC):
     ) -> Decision:
         """Ask about a request, and grant what is allowed with it."""
         async with self._lock:
-            asked = self._asked(request, report, verdict)
+            asked = self._ask_user(request, report, verdict)
             answer = await self.ask_about(asked)
             if answer.offer is not None and answer.always:
                 self._save(report, answer.offer, asked.cwd)
@@ -93,9 +93,9 @@ class SessionApprover(ABC):
     ) -> Sequence[Decision] | None:
         """Ask about all in one question; see `JointApprover`."""
         async with self._lock:
-            return await self.ask_together([self._asked(*one) for one in asked])
+            return await self.ask_together([self._ask_user(*one) for one in asked])
 
-    def _asked(self, request: ActionRequest, report: RiskReport, verdict: Verdict) -> Asked:
+    def _ask_user(self, request: ActionRequest, report: RiskReport, verdict: Verdict) -> Asked:
         session, cwd = self._session, self._session.executor.cwd
         # Looked up once: a question may be drawn several times a second while it waits.
         preview = session.undo.preview(request, report)

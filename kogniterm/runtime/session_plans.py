@@ -52,7 +52,7 @@ async def review_plan(
     previous = journal.state.plan
     plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
     with count.waiting():
-        review = await _reviewed(journal, modes, plan, previous, io, request.id)
+        review = await _review_plan(journal, modes, plan, previous, io, request.id)
     review = replace(
         review, plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
     )
@@ -114,7 +114,7 @@ def _start_working(
         io.sink(events.Notice(LEFT_PLAN_MODE))
 
 
-async def _reviewed(
+async def _review_plan(
     journal: TurnJournal,
     modes: SessionModes,
     plan: Plan,

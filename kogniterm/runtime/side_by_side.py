@@ -139,14 +139,14 @@ class SideBySide:
             if kind == "ask":
                 asked.append(found_out)
                 continue
-            judged[request.id] = await _decided(gate, found_out, io, count)
+            judged[request.id] = await _decide_run(gate, found_out, io, count)
             if kind == "deny":
                 asked.clear()
             if kind == "deny" or gate.changed_since(request) is not None:
                 break
         answers = await gate.ask_together(asked, io, count)
         for one, answer in zip(asked, answers, strict=True):
-            judged[one.request.id] = await _decided(gate, one, io, count, answer)
+            judged[one.request.id] = await _decide_run(gate, one, io, count, answer)
             if answer is None and judged[one.request.id].refused:
                 break
         ready = [(one, judged[one.id]) for one in found if one.id in judged]
@@ -192,7 +192,7 @@ class SideBySide:
             pool.shutdown(wait=False)
 
 
-async def _decided(
+async def _decide_run(
     gate: Gate, found: JudgedRequest, io: TurnIO, count: TurnCount, answer: Decision | None = None
 ) -> Prepared:
     request, report, verdict = found

@@ -55,7 +55,7 @@ _MOST_HOSTS = 20
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     """Arrow 12: return the graph's answer, or the plan's state when a budget ended the turn."""
-    answer = _ended(state, count, last)
+    answer = _end_turn(state, count, last)
     if state.plan is None or state.plan == count.plan_before:
         return answer
     from kogniterm.agent.plan.evaluate import findings
@@ -64,7 +64,7 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
     return replace(answer, verified=verified, not_verified=not_verified)
 
 
-def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
+def _end_turn(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     if last is not None and last.failure is not None:
         return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
     text = (last.answer if last is not None else None) or ""
@@ -244,7 +244,7 @@ async def limit_that_ends(
     together: one question is asked, and its answer holds for all.
     """
     async with count.asking:
-        while (reached := _reached(journal, count, tuple(names))) is not None:
+        while (reached := _reached_limit(journal, count, tuple(names))) is not None:
             if count.ended is None and not await _goes_on(journal, io, count, reached):
                 count.ended = reached
             if count.ended is not None:
@@ -252,7 +252,9 @@ async def limit_that_ends(
     return None
 
 
-def _reached(journal: TurnJournal, count: TurnCount, names: tuple[str, ...]) -> LimitReached | None:
+def _reached_limit(
+    journal: TurnJournal, count: TurnCount, names: tuple[str, ...]
+) -> LimitReached | None:
     """Return the limit that is used up: in this process, or before a crash at its question."""
     asked = journal.state.limit
     if asked is None or asked.name not in NOTHING:  # a limit that earlier versions had

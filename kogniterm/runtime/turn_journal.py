@@ -202,7 +202,7 @@ class TurnJournal:
 
         Inputs, observations and notes are redacted by whoever makes them.
         """
-        body = cast("_Body", self._redacted(body))
+        body = cast("_Body", self._redact_body(body))
         # Before a record holds a text with a new number: the next process continues behind it,
         # also where a compaction left the text out.
         if self.secrets.highest > self.state.secret_numbers:
@@ -219,7 +219,7 @@ class TurnJournal:
             self.history_tokens = estimate_tokens(self.state.messages)
         return body
 
-    def _redacted(self, body: RecordBody) -> RecordBody:
+    def _redact_body(self, body: RecordBody) -> RecordBody:
         match body:
             case NodeRan(update=update):
                 return NodeRan(self._redact_update(update))

@@ -69,7 +69,7 @@ class Anchor:
         if row is None and not database.is_postgres:
             return  # the row was removed: `trouble` says so
         if heads is None:
-            found = list(_present(database)) if not database.is_postgres else []
+            found = list(_database_heads(database)) if not database.is_postgres else []
             flush(database)
             heads = file.begin(found)
             if found:
@@ -111,7 +111,7 @@ class Anchor:
         def note() -> list[HeadNote]:
             if not on_disk:
                 flush(self._database)
-            return [_closed(self._database, session_id)]
+            return [_closed_head(self._database, session_id)]
 
         if self._file is not None:
             self._try_writing(note)
@@ -160,7 +160,7 @@ def accept(database: Database) -> int:
     if database.heads is None:
         return 0
     flush(database)
-    notes = list(_present(database))
+    notes = list(_database_heads(database))
     heads = database.heads.begin(notes, replacing=True)
     _remember(database, heads, new=_row(database) is None)
     return len(notes)
@@ -342,12 +342,12 @@ def _hash_at(database: Database, session_id: str, seq: int) -> str:
     return str(row[0]) if row else ""
 
 
-def _present(database: Database) -> Iterable[HeadNote]:
+def _database_heads(database: Database) -> Iterable[HeadNote]:
     for (session_id,) in database.execute("SELECT id FROM sessions ORDER BY id"):
-        yield _closed(database, session_id)
+        yield _closed_head(database, session_id)
 
 
-def _closed(database: Database, session_id: str) -> HeadNote:
+def _closed_head(database: Database, session_id: str) -> HeadNote:
     place = _place(database, session_id)
     return HeadNote("closed", session_id, place.seq, place.hash, place.created)
 

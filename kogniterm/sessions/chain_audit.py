@@ -74,7 +74,7 @@ def verify(database: Database, session_id: str) -> ChainReport:
     """Check the whole journal of a session, up to the first record that is broken."""
     return steady(
         database.heads,
-        lambda heads: _verified(database, session_id, heads),
+        lambda heads: _verify_session(database, session_id, heads),
         lambda report: report.intact,
     )
 
@@ -92,7 +92,7 @@ def verify_all(database: Database) -> StoreReport:
     return StoreReport(tuple(reports), trouble(database)[0], removed)
 
 
-def _verified(database: Database, session_id: str, heads: Heads | None) -> ChainReport:
+def _verify_session(database: Database, session_id: str, heads: Heads | None) -> ChainReport:
     previous, count = codec.GENESIS, 0
     amended: dict[int, str] = {}
     row = _SessionRow(database, session_id)
@@ -106,7 +106,7 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
         with suppress(StorageCorruptError):
             row.take(stored.record())
     report = ChainReport(session_id, count, previous, forgotten=tuple(sorted(amended)))
-    unexplained = _unexplained(database, session_id, amended)
+    unexplained = _unexplained_record(database, session_id, amended)
     if unexplained is not None:
         reason = Phrase("its content was replaced, and no record shows that it was forgotten")
         return report._replace(broken=unexplained, reason=reason)
@@ -199,7 +199,7 @@ def _fault_of(stored: StoredRecord, count: int, previous: str) -> Phrase | None:
     return None
 
 
-def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -> int | None:
+def _unexplained_record(database: Database, session_id: str, amended: dict[int, str]) -> int | None:
     """Return the first record with replaced content that no later record explains."""
     if not amended:
         return None

@@ -325,7 +325,7 @@ def lost_outcome(request: ActionRequest) -> Outcome:
 def _advance(state: SessionState, record: Record) -> SessionState:
     match record.body:
         case SessionOpened() as body:
-            return _opened(state, body)
+            return _open_session(state, body)
         case InputReceived() as body:
             return replace(
                 state,
@@ -390,10 +390,10 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 refused=(),
             )
         case Noted() as body:
-            return _noted(state, body, record.seq)
+            return _apply_note(state, body, record.seq)
 
 
-def _opened(state: SessionState, body: SessionOpened) -> SessionState:
+def _open_session(state: SessionState, body: SessionOpened) -> SessionState:
     """Apply the first record, with the session's folder, or a later one of a resume.
 
     A resume on another machine may be in another folder.
@@ -476,9 +476,9 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         plan=body.plan if body.plan is not None else state.plan,
         pending=tuple(_pending_after(state, body)),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
-        unsettled=_unsettled(state, body),
+        unsettled=_open_runs(state, body),
         on_hosts=_without(state.on_hosts, body.request_id),
-        refused=(*state.refused, *_refused(state, body)),
+        refused=(*state.refused, *_add_refusal(state, body)),
         unasked=(*state.unasked, *unasked),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
@@ -496,7 +496,7 @@ def _pending_after(state: SessionState, body: Outcome) -> Iterator[ActionRequest
             yield body.again
 
 
-def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
+def _add_refusal(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     """Return the decision by which a request was refused.
 
     Of one that was approved and then withheld, this is a rejection that says why.
@@ -510,7 +510,7 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     return (decision,)
 
 
-def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
+def _open_runs(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
     """Return the runs that stay unknown when one has ended."""
     ended = (one for one in state.unknown if one.request_id == body.request_id)
     intent = next(ended, None)
@@ -535,7 +535,7 @@ def unsettled_note(runs: Iterable[UnknownRun]) -> Noted:
     return Noted(Note.UNSETTLED, {Note.UNSETTLED: told})
 
 
-def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
+def _apply_note(state: SessionState, body: Noted, seq: int) -> SessionState:
     value = body.data.get(body.kind)
     match body.kind:
         case Note.TITLE:

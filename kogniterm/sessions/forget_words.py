@@ -138,7 +138,7 @@ def _holding(store: SessionStore, session_id: str, cleaner: Cleaner) -> list[_Cl
     ]
 
 
-def _indexed(store: SessionStore, session_id: str, cleaner: Cleaner) -> dict[int, list[str]]:
+def _indexed_texts(store: SessionStore, session_id: str, cleaner: Cleaner) -> dict[int, list[str]]:
     """Return the texts of the turns whose entry in the search index holds the words."""
     texts: dict[int, list[str]] = {}
     held = set()
@@ -155,7 +155,7 @@ def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None
     """Remove words from the index that span the end of one record and the start of the next."""
     execute = store.database.execute
     with store.database.transaction(durable=True):
-        for turn, texts in _indexed(store, session_id, cleaner).items():
+        for turn, texts in _indexed_texts(store, session_id, cleaner).items():
             execute("DELETE FROM turn_texts WHERE session_id = ? AND turn = ?", (session_id, turn))
             for text in map(cleaner.text, texts):
                 execute(

@@ -77,7 +77,7 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
     for turn in history.all_turns:
         if turn.message is not None:
             title = say(Phrase("Turn {number}", {"number": turn.number}))
-            yield f"## {title}\n\n{_quoted(turn.input.typed)}\n\n"
+            yield f"## {title}\n\n{_quote_text(turn.input.typed)}\n\n"
             yield code_block(turn.input.data) + "\n\n" if turn.input.data else ""
             yield from _images(turn.message.content, say)
         for part in (moment.part for moment in turn.moments):
@@ -133,10 +133,10 @@ def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
         text = content_of(message).strip()
         if update.node == RECIPE_NODE and text:
             asks = Phrase("Question to the model in the node {node}:", {"node": update.agent})
-            asked = f"*{say(asks)}*\n\n{_quoted(text)}"
+            asked = f"*{say(asks)}*\n\n{_quote_text(text)}"
             yield (asked if message.type == "human" else text) + "\n\n"
         elif message.type == "human" and text:
-            yield f"*{say(Phrase('Task for a sub-agent:'))}*\n\n{_quoted(text)}\n\n"
+            yield f"*{say(Phrase('Task for a sub-agent:'))}*\n\n{_quote_text(text)}\n\n"
         elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"
 
@@ -189,7 +189,7 @@ def _steps(step: PlanStep, indent: str) -> list[tuple[str, str]]:
     return [own, *(part for sub in step.substeps for part in _steps(sub, indent + "  "))]
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
 
 
@@ -209,7 +209,9 @@ def outline(database: Database, session_id: str) -> list[dict[str, Any]]:
             "turn": turn.number,
             "time": turn.time,
             "task": turn.input.typed,
-            "commands": [_started(action) for action in turn.actions.values() if action.intent],
+            "commands": [
+                _start_fields(action) for action in turn.actions.values() if action.intent
+            ],
             "answer": turn.end.answer if turn.end else None,
             "stop": turn.end.stop if turn.end else None,
             "rewound": turn.rewound,
@@ -218,7 +220,7 @@ def outline(database: Database, session_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def _started(action: PastAction) -> dict[str, Any]:
+def _start_fields(action: PastAction) -> dict[str, Any]:
     known = {"id": action.id, "command": action.command, "status": action.status}
     code = action.result.exit_code if action.result is not None else None
     return known if action.outcome is None else {**known, "exit_code": code}

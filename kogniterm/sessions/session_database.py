@@ -242,12 +242,12 @@ def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
     try:
         if lock.was_checked(now) and not lock.left_by_a_crash():
             return None
-        if not _emptied(path) and not is_damaged(path, limit=lock.limit()):
+        if not _is_emptied(path) and not is_damaged(path, limit=lock.limit()):
             lock.note_check(now)
             return None
         lock.note_damage()
         with lock.alone():
-            if not _emptied(path) and not is_damaged(path, limit=lock.limit()):
+            if not _is_emptied(path) and not is_damaged(path, limit=lock.limit()):
                 lock.note_check(now)
                 return None  # another process was faster
             moved_to, counts = recover(path, now=now, schema=SESSIONS, complete=_complete)
@@ -257,7 +257,7 @@ def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
         lock.release()
 
 
-def _emptied(path: Path) -> bool:
+def _is_emptied(path: Path) -> bool:
     """Return whether the file is empty although its head file records sessions."""
     if path.stat().st_size:
         return False

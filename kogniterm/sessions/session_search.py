@@ -65,15 +65,15 @@ def _turns_from(
         with suppress(StorageCorruptError):
             body = stored.record().body
             if isinstance(body, InputReceived):
-                yield turn, _joined(texts), last
+                yield turn, _join_texts(texts), last
                 turn, texts = body.turn, []
             texts.append(text_of(body))
         last = stored.seq
     if last > covered:
-        yield turn, _joined(texts), last
+        yield turn, _join_texts(texts), last
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return storable("\n".join(part for part in texts if part))
 
 
@@ -93,11 +93,11 @@ def find(database: Database, query: str, limit: int) -> list[Hit]:
             rows += _read_through(database, session_id, covered, turn, words)
         else:
             add_missing(database, session_id)
-    rows = [*rows, *_indexed(database, words, limit)][:limit]
+    rows = [*rows, *_indexed_rows(database, words, limit)][:limit]
     return [Hit(session_id, turn, excerpt(text, words)) for session_id, turn, text in rows]
 
 
-def _indexed(database: Database, words: Sequence[str], limit: int) -> list[Row]:
+def _indexed_rows(database: Database, words: Sequence[str], limit: int) -> list[Row]:
     if database.is_postgres:
         return database.execute(
             "SELECT session_id, turn, text FROM turn_texts, to_tsquery('simple', ?) AS query "

@@ -294,7 +294,7 @@ def report_lines(
 ) -> Iterator[str]:
     """Yield the lines of the file. `redact` gets every text of a user, model or program."""
     info = store.find(reference)
-    rows = _rechained(stored_records(store.database, info.id), redact)
+    rows = _chain_again(stored_records(store.database, info.id), redact)
     about = {name: redact(item) for name, item in about.items()}
     attached = (
         (name, {"line": redact(line.rstrip("\n"))})
@@ -304,7 +304,7 @@ def report_lines(
     return write_archive(chain([("about", about)], _sections(info, "", rows), attached))
 
 
-def _rechained(
+def _chain_again(
     rows: Iterable[StoredRecord], redact: Callable[[str], str]
 ) -> Iterator[StoredRecord]:
     """Yield redacted copies; records that are no JSON (damaged) are left out."""

@@ -68,7 +68,7 @@ def load_layers(
         return Settings.of(values)
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
-        field, wanted = str(detail["loc"][0]), _wanted(detail)
+        field, wanted = str(detail["loc"][0]), _describe_valid(detail)
         if field in values:
             raise _wrong(field, values[field], wanted) from error
         raise SettingsError(
@@ -110,7 +110,7 @@ def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
     return {name: value for name, value in values.items() if value.raw != ""}
 
 
-def _wanted(detail: ErrorDetails) -> Phrase:
+def _describe_valid(detail: ErrorDetails) -> Phrase:
     """Return the description of valid values, to complete "must be …"."""
     context: dict[str, Any] = detail.get("ctx", {})
     kind = detail["type"]

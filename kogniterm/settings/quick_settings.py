@@ -59,8 +59,8 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
     paths = resolve(environ)
     layers = (
         {name: str(value) for name, value in (flags or {}).items() if value is not None},
-        _prefixed(environ),
-        _prefixed(_env_lines(paths.env_file)),
+        _with_prefix(environ),
+        _with_prefix(_env_lines(paths.env_file)),
         _toml(paths.config_file),
     )
 
@@ -163,7 +163,7 @@ def _shows_progress(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("WT_SESSION")) or environ.get("ConEmuANSI") == "ON"
 
 
-def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
+def _with_prefix(values: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(PREFIX).lower(): value
         for name, value in values.items()

@@ -89,7 +89,7 @@ def toml_values(name: Name, text: str) -> FileValues:
         found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error))
         line = int(found[2] or text.count("\n") + 1) if found else None
         raise _invalid(name, "TOML", error, line, found[1] if found else "") from error
-    return _checked(FileValues(name, data, _toml_lines(text)))
+    return _check_values(FileValues(name, data, _toml_lines(text)))
 
 
 _LONG_TEXT = re.compile(
@@ -147,14 +147,14 @@ def json_values(
     try:
         data = _json(text)
     except (ValueError, RecursionError) as error:
-        blanked = _TOKEN.sub(lambda one: _blanked(one, text), text) if comments else text
+        blanked = _TOKEN.sub(lambda one: _blank_token(one, text), text) if comments else text
         if blanked == text or not isinstance(error, json.JSONDecodeError):
             raise _invalid_json(name, error) from error
         try:
             data = _json(blanked)
         except (ValueError, RecursionError) as second:
             raise _invalid_json(name, second) from second
-    return _checked(FileValues(name, data), mapping=mapping)
+    return _check_values(FileValues(name, data), mapping=mapping)
 
 
 def _json(text: str) -> Any:
@@ -204,7 +204,7 @@ _TOKEN = re.compile(
 _SKIPPED = re.compile(r"(?:\s|//[^\n]*|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 
 
-def _blanked(found: re.Match[str], text: str) -> str:
+def _blank_token(found: re.Match[str], text: str) -> str:
     token = found[0]
     if token.startswith('"'):
         return token
@@ -355,7 +355,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _checked(file: FileValues, *, mapping: bool = True) -> FileValues:
+def _check_values(file: FileValues, *, mapping: bool = True) -> FileValues:
     """Return the file with values that JSON knows. Raises `SettingsError` for others."""
     if mapping and not isinstance(file.data, dict):
         raise file.error((), _NO_MAPPING)

@@ -66,13 +66,13 @@ class FileInUse:
         private_folder(path.parent)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-        self._checked = self._noted()
+        self._checked = self._checked_at()
         self._found_sound = False
 
     def _note(self) -> str:
         return os.pread(self._descriptor, _LONGEST_NOTE, 0).decode("ascii", "replace")
 
-    def _noted(self) -> float:
+    def _checked_at(self) -> float:
         """Return when the database was checked, 0 where it has changed since it was left."""
         checked, _, left = self._note().partition(" ")
         with suppress(OSError, ValueError):

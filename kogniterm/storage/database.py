@@ -94,7 +94,7 @@ class Database:
             on_failure.pop_all()
         return connection
 
-    def _connected(self) -> Connection:
+    def _ensure_connection(self) -> Connection:
         """Return the connection, made anew when the server has left.
 
         A query that it interrupted is not repeated: only the caller can tell whether it was done.
@@ -121,7 +121,7 @@ class Database:
             raise
 
     def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
-        execute: Any = self._connected().execute
+        execute: Any = self._ensure_connection().execute
         if self.is_postgres:  # psycopg's placeholders; ours hold no `?` or `%` in texts
             statement = statement.replace("?", "%s")
         try:
@@ -146,7 +146,7 @@ class Database:
     @property
     def server(self) -> Any:
         """Return the connection to a server, for a library that writes in our transaction."""
-        return self._connected()
+        return self._ensure_connection()
 
     def each(self, statement: str) -> Iterator[Row]:
         """Yield every row that `statement` gives, a few at a time; others wait until it is done."""
@@ -171,7 +171,7 @@ class Database:
                 return
             with (
                 self._errors(),
-                drivers.transaction(self._connected(), durable=durable),
+                drivers.transaction(self._ensure_connection(), durable=durable),
             ):
                 self._depth, self._durable = 1, durable
                 try:

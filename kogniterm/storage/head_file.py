@@ -138,7 +138,7 @@ class HeadFile:
                 content = self.path.read_bytes()
             except FileNotFoundError:
                 return None
-        return _folded(content)
+        return _parse_heads(content)
 
     def begin(self, notes: Sequence[HeadNote], *, replacing: bool = False) -> Heads:
         """Make the file with a new identity, whole or not at all.
@@ -217,7 +217,7 @@ class HeadFile:
     def _fold(self, last: int) -> int:
         """Leave out lines that newer ones replace."""
         content = self.path.read_bytes()
-        heads = _folded(content)
+        heads = _parse_heads(content)
         if heads.broken is not None:
             return last  # what was changed stays, to be found
         notes = [note for known in heads.sessions.values() for note in known.notes()]
@@ -331,7 +331,7 @@ def _size_at_first(descriptor: int) -> int:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _folded(content: bytes) -> Heads:
+def _parse_heads(content: bytes) -> Heads:
     """Return the content of a head file; a last line without its end was never written."""
     identity, gone, last, broken = "", 0, 0, None
     sessions: dict[str, Known] = {}

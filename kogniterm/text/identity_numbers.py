@@ -117,21 +117,21 @@ def _social_security(text: str) -> int:
     return len(text) if issued else 0
 
 
-def _weighted(digits: Sequence[str], weights: Sequence[int]) -> int:
+def _weighted_sum(digits: Sequence[str], weights: Sequence[int]) -> int:
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=True))
 
 
 def _cpf(text: str) -> int:
     digits = _digits(text)
-    first = _weighted(digits[:9], range(10, 1, -1)) * 10 % 11 % 10
-    second = _weighted(digits[:10], range(11, 1, -1)) * 10 % 11 % 10
+    first = _weighted_sum(digits[:9], range(10, 1, -1)) * 10 % 11 % 10
+    second = _weighted_sum(digits[:10], range(11, 1, -1)) * 10 % 11 % 10
     holds = digits[9:] == f"{first}{second}" and len(set(digits)) > 1
     return len(text) if holds else 0
 
 
 def _rut(text: str) -> int:
     digits = _digits(text[:-1])
-    total = _weighted(digits[::-1], [2 + place % 6 for place in range(len(digits))])
+    total = _weighted_sum(digits[::-1], [2 + place % 6 for place in range(len(digits))])
     if "0K987654321"[total % 11] == text[-1].upper():
         return len(text)
     return _dni(text) if text[-1] == "K" else 0
@@ -139,7 +139,7 @@ def _rut(text: str) -> int:
 
 def _cuit(text: str) -> int:
     digits = _digits(text)
-    check = -_weighted(digits[:10], (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
+    check = -_weighted_sum(digits[:10], (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
     return len(text) if check == int(digits[10]) else 0
 
 

@@ -36,10 +36,10 @@ def fold_case(text: str) -> str:
 
     Positions in it are positions in `text`; a character that would become several is kept.
     """
-    return text.lower() if text.isascii() else "".join(map(_folded, text))
+    return text.lower() if text.isascii() else "".join(map(_fold_character, text))
 
 
-def _folded(character: str) -> str:
+def _fold_character(character: str) -> str:
     base = _without_accents(character).casefold()
     return base if len(base) == 1 else character
 
@@ -193,7 +193,7 @@ def related_stems() -> Mapping[str, frozenset[str]]:
     """Return stem → stems that answer for it, over both languages."""
     groups = [set(line) for line in word_list("related_stems")]
     groups += [side for pair in _translations() for side in pair]
-    return _joined((group, group) for group in groups)
+    return _join_pairs((group, group) for group in groups)
 
 
 @cache
@@ -203,7 +203,7 @@ def translated_stems(language: Language) -> Mapping[str, frozenset[str]]:
     One direction at a time: the stem of "tomar", to take, is also that of "Tom".
     """
     pairs = _translations()
-    return _joined(pairs if language == "en" else ((theirs, ours) for ours, theirs in pairs))
+    return _join_pairs(pairs if language == "en" else ((theirs, ours) for ours, theirs in pairs))
 
 
 def answering(stem: str) -> frozenset[str]:
@@ -225,7 +225,7 @@ def _translations() -> tuple[tuple[set[str], set[str]], ...]:
     return tuple(sides)
 
 
-def _joined(pairs: Iterable[tuple[set[str], set[str]]]) -> Mapping[str, frozenset[str]]:
+def _join_pairs(pairs: Iterable[tuple[set[str], set[str]]]) -> Mapping[str, frozenset[str]]:
     """Return stem of a first set → stems of its second set, over all pairs."""
     found: dict[str, set[str]] = {}
     for first, second in pairs:

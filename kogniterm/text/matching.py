@@ -124,14 +124,14 @@ class _SearchForm:
 
     @cached_property
     def plain(self) -> re.Pattern[str]:
-        return self._compiled(_GAP)
+        return self._compile_pattern(_GAP)
 
     @cached_property
     def stored(self) -> re.Pattern[str]:
         """The pattern for the raw bytes of a database."""
-        return self._compiled(_STORED_GAP)
+        return self._compile_pattern(_STORED_GAP)
 
-    def _compiled(self, gap: str) -> re.Pattern[str]:
+    def _compile_pattern(self, gap: str) -> re.Pattern[str]:
         if self._literal:
             return re.compile(r"\s+".join(map(re.escape, self._words)), re.IGNORECASE)
         words = ("".join(map(_letter, word)) for word in self._words)

@@ -131,7 +131,7 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     return bool(WEAK.search(name)) and " " not in value and _looks_random(value)
 
 
-def _assigned(text: str) -> Iterator[Secret]:
+def _find_assigned(text: str) -> Iterator[Secret]:
     """Yield values given to secret names: `NAME=value`, `name: value`, `"name": "value"`.
 
     Works from each operator backwards to the name: operators are rare, names are not.
@@ -186,7 +186,7 @@ def _found(text: str) -> tuple[Secret, ...]:
             if not _stands_for_one(text[first:last]):
                 found.append(Secret(first, last, "said_password"))
     found.extend(_cut_keys(text, lowered))
-    found.extend(_assigned(text))
+    found.extend(_find_assigned(text))
     found.extend(Secret(*number) for number in identity_numbers(text))
     return _without_overlaps(found)
 
@@ -389,7 +389,7 @@ class Redactor:
         it finds nothing: a second call changes nothing more.
         """
         while found := find_unmarked(text, self._known):
-            text = self._marked(text, found)
+            text = self._mark_secrets(text, found)
         return text
 
     def redact_runs(self, text: str) -> str:
@@ -398,7 +398,7 @@ class Redactor:
         For what the model wrote and a program may act on: nothing that has a meaning is covered.
         """
         while found := _runs(text, find_unmarked(text, self._known)):
-            text = self._marked(text, found)
+            text = self._mark_secrets(text, found)
         return text
 
     def values_in(self, text: str) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ class Redactor:
         filled = (self._own.sub(lambda one: values[one[0]], side) for side in (old, new))
         return next(filled), next(filled)
 
-    def _marked(self, text: str, secrets: Iterable[Secret]) -> str:
+    def _mark_secrets(self, text: str, secrets: Iterable[Secret]) -> str:
         shown = replace_secrets(text, secrets, lambda one: self._mark(text[one.start : one.end]))
         self._compile()
         return shown

@@ -44,7 +44,7 @@ _CONCEAL = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*8(?:[;:][0-9;:]*)?m")
 
 
 @functools.lru_cache(maxsize=64)
-def _revealed(sequence: str) -> str:
+def _remove_concealing(sequence: str) -> str:
     """Return the SGR sequence without parameter 8; colour indices (38;5;8) are left alone."""
     parts = sequence[2:-1].split(";")
     kept: list[str] = []
@@ -90,7 +90,11 @@ class Sanitizer:
             text = text[end.start() :]
             self._in_string = False
         clean = _UNSAFE.sub("", self._keep_open_end(text))
-        return _CONCEAL.sub(lambda found: _revealed(found[0]), clean) if "8" in clean else clean
+        return (
+            _CONCEAL.sub(lambda found: _remove_concealing(found[0]), clean)
+            if "8" in clean
+            else clean
+        )
 
     def _keep_open_end(self, text: str) -> str:
         """Return `text` without the sequence its end leaves open, which is remembered.

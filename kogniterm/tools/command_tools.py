@@ -94,7 +94,7 @@ class JobArguments(Arguments):
 
     @field_validator("keys")
     @classmethod
-    def _typed(cls, value: str) -> str:
+    def _decode_keys(cls, value: str) -> str:
         return decode_keys(value)
 
     @model_validator(mode="after")

@@ -105,7 +105,7 @@ def read_file(
         if outputs.holds(path):
             return _output(outputs, path, arguments, room())
         try:
-            with _opened(path, cwd(), workspace) as file:
+            with _open_regular(path, cwd(), workspace) as file:
                 return read_image(file, path) or read_lines(
                     file, path, arguments.start, arguments.lines, room()
                 )
@@ -141,7 +141,7 @@ def _output(outputs: Outputs, path: Path, arguments: ReadArguments, room: int) -
     return "\n".join(kept) or "[no such line]"
 
 
-def _opened(path: Path, cwd: str, workspace: str) -> BinaryIO:
+def _open_regular(path: Path, cwd: str, workspace: str) -> BinaryIO:
     """Return the regular file at a judged path. Raises `ToolError` for what is missing or none."""
     mode = mode_of(path)
     if mode is None:
@@ -197,14 +197,14 @@ def read_lines(file: BinaryIO, path: Path, start: int, count: int, room: int = M
             size=_size(file),
         )
     file.seek(0)
-    return _numbered(file, kind, start, count, room - NOTE_ROOM)
+    return _number_lines(file, kind, start, count, room - NOTE_ROOM)
 
 
 def _size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _numbered(file: BinaryIO, kind: FileText, start: int, count: int, room: int) -> str:
+def _number_lines(file: BinaryIO, kind: FileText, start: int, count: int, room: int) -> str:
     shown: list[str] = []
     longest = min(LONGEST_LINE, room // 2)
     size, line, long, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
@@ -302,15 +302,15 @@ def write_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[An
     def plan(arguments: WriteArguments) -> _Planned:
         path, before = _load(cwd(), arguments.path)
         if arguments.digest_before != digest(before):
-            raise _changed(path)
+            raise _changed_error(path)
         kind = decode(before or b"")
         content = arguments.content.removeprefix("\ufeff") if kind.mark else arguments.content
-        return path, before, _encoded(path, kind, with_ends(content, kind.ends)), 0
+        return path, before, _encode_text(path, kind, with_ends(content, kind.ends)), 0
 
     def settle(arguments: WriteArguments) -> WriteArguments:
         if carry("", arguments.content) is None:
             raise _refuse_mark()
-        return _proposed(cwd(), arguments)
+        return _pin_content(cwd(), arguments)
 
     return _file_tool("write_file", WriteArguments, plan, settle, {})
 
@@ -332,15 +332,15 @@ def edit_file(cwd: Callable[[], str], workspace: str, carry: Carry = as_given) -
         for _one in edits:
             known = known if known == now else edits.get((path, known), "")
         if known != now:
-            raise _changed(path)
-        return path, before, *_edited(decode(before), arguments, path)
+            raise _changed_error(path)
+        return path, before, *_apply_edit(decode(before), arguments, path)
 
     def settle(arguments: EditArguments) -> EditArguments:
         filled = carry(arguments.old, arguments.new)
         if filled is None:
             raise _refuse_mark()
         known = arguments.model_copy(update=dict(zip(("old", "new"), filled, strict=True)))
-        return _proposed(cwd(), known)
+        return _pin_content(cwd(), known)
 
     return _file_tool("edit_file", EditArguments, plan, settle, edits)
 
@@ -348,7 +348,7 @@ def edit_file(cwd: Callable[[], str], workspace: str, carry: Carry = as_given) -
 P = TypeVar("P", bound=ProposedArguments)
 
 
-def _proposed(cwd: str, arguments: P) -> P:
+def _pin_content(cwd: str, arguments: P) -> P:
     """Return the arguments for the file as it is now, unless they name another content of it."""
     arguments = with_real_path(cwd, arguments)
     if arguments.digest_before is not None:
@@ -360,7 +360,7 @@ def _proposed(cwd: str, arguments: P) -> P:
     return arguments.model_copy(update={"digest_before": digest(before)})
 
 
-def _changed(path: Path) -> ToolError:
+def _changed_error(path: Path) -> ToolError:
     return ToolError(
         "{path} changed since this was proposed, and was not touched; read it again.", path=path
     )
@@ -447,7 +447,7 @@ def _writable(path: Path) -> bool:
         raise unreadable(path, error) from error
 
 
-def _encoded(path: Path, kind: FileText, text: str) -> bytes:
+def _encode_text(path: Path, kind: FileText, text: str) -> bytes:
     try:
         return kind.mark + text.encode(kind.codec, "surrogateescape")
     except UnicodeError as error:
@@ -459,7 +459,7 @@ def _encoded(path: Path, kind: FileText, text: str) -> bytes:
 _BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
 
 
-def _edited(kind: FileText, arguments: EditArguments, path: Path) -> tuple[bytes, int]:
+def _apply_edit(kind: FileText, arguments: EditArguments, path: Path) -> tuple[bytes, int]:
     """Return the file with the edit, and its replacements; every other byte stays."""
     old, new = arguments.old, arguments.new
     if FOREIGN.search(kind.text):
@@ -472,11 +472,11 @@ def _edited(kind: FileText, arguments: EditArguments, path: Path) -> tuple[bytes
             )
     if old == new:
         raise ToolError("The old and new text are the same; nothing to change.")
-    text, count = _replaced(kind.text, old, new, path, every=arguments.every)
-    return _encoded(path, kind, text), count
+    text, count = _replace_text(kind.text, old, new, path, every=arguments.every)
+    return _encode_text(path, kind, text), count
 
 
-def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> tuple[str, int]:
+def _replace_text(text: str, old: str, new: str, path: Path, *, every: bool) -> tuple[str, int]:
     same = os.path.commonprefix((old, new))  # noqa: RUF071 - characters are meant
     rest = os.path.commonprefix((old[len(same) :][::-1], new[len(same) :][::-1]))[::-1]  # noqa: RUF071 - as above
     core = old[len(same) : len(old) - len(rest)], new[len(same) : len(new) - len(rest)]

@@ -200,7 +200,9 @@ class NetClient:
             raise ToolError("{url} is not an http or https URL.", url=url)
         if "@" in parts.netloc:
             raise ToolError("Addresses with a user name or password are refused; leave them out.")
-        name, address = await self._checked(host, port or (443 if parts.scheme == "https" else 80))
+        name, address = await self._check_address(
+            host, port or (443 if parts.scheme == "https" else 80)
+        )
         shown_port = f":{port}" if port else ""
         headers.setdefault("User-Agent", f"KogniTerm/{__version__}")
         headers["Accept-Encoding"] = "gzip"
@@ -210,7 +212,7 @@ class NetClient:
         query = f"?{parts.query}" if parts.query else ""
         return f"{parts.scheme}://{shown}{shown_port}{path}{query}", {"sni_hostname": name}
 
-    async def _checked(self, host: str, port: int) -> tuple[str, str]:
+    async def _check_address(self, host: str, port: int) -> tuple[str, str]:
         """Return the host's name as it is looked up, and the address to connect to."""
         try:
             name = canonical_host(host)

@@ -212,7 +212,7 @@ def render_nodes(nodes: list[LexborNode], base: str, *, links: bool) -> str:
                 text.leave(one)
             if text.full:
                 break
-        texts.append(_tidied("".join(text.parts)))
+        texts.append(_tidy_text("".join(text.parts)))
     return "\n\n".join(filter(None, texts))[:MAX_TEXT]
 
 
@@ -238,7 +238,7 @@ def _walk(root: LexborNode) -> Iterator[tuple[bool, LexborNode]]:
             node, depth = parent, depth - 1
 
 
-def _tidied(text: str) -> str:
+def _tidy_text(text: str) -> str:
     """Return `text` without trailing blanks and needless blank lines, except inside fences."""
     lines: list[str] = []
     fenced = False
@@ -299,7 +299,7 @@ def _prose(node: LexborNode) -> int:
     return max(0, len(node.text(deep=True).strip()) - linked)
 
 
-def _selected(page: LexborHTMLParser, selector: str) -> tuple[list[LexborNode], int]:
+def _select_nodes(page: LexborHTMLParser, selector: str) -> tuple[list[LexborNode], int]:
     """Return what a selector chooses, without what stands in another match, and how many."""
     nodes: list[LexborNode] = []
     inside: set[int] = set()
@@ -324,7 +324,7 @@ def read(html: str, url: str, *, select: str = "", links: bool = False) -> dict[
     base = urljoin(url, first.attributes.get("href") or "") if first is not None else url
     if select:
         try:
-            nodes, count = _selected(page, select)
+            nodes, count = _select_nodes(page, select)
         except SelectolaxError:
             return {"error": "selector"}
         for node in nodes:

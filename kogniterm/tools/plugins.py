@@ -256,7 +256,7 @@ class _ExternalTool:
         )
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked: dict[str, Any] = self._guarded(lambda: dict(self.own.check(arguments)))
+        checked: dict[str, Any] = self._guard_call(lambda: dict(self.own.check(arguments)))
         return checked
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
@@ -265,16 +265,16 @@ class _ExternalTool:
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the call itself, and the tool's own words as the purpose."""
         given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        line, purpose = self._guarded(lambda: self.own.describe(arguments))
+        line, purpose = self._guard_call(lambda: self.own.describe(arguments))
         call = f"{self.spec.name}({given})"
         own = " ".join(filter(None, ("" if line == call else str(line), str(purpose))))
         return one_line(clean(call), MAX_LINE), one_line(clean(own), MAX_LINE)
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        return clean(str(self._guarded(lambda: self.own.detail(arguments))))
+        return clean(str(self._guard_call(lambda: self.own.detail(arguments))))
 
     def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        hosts = self._guarded(lambda: tuple(self.own.hosts(arguments)))
+        hosts = self._guard_call(lambda: tuple(self.own.hosts(arguments)))
         return tuple(one_line(clean(str(host)), 200) for host in hosts)
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
@@ -283,18 +283,18 @@ class _ExternalTool:
         except ToolError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         return found if isinstance(found, Observation) else Observation(str(found))
 
-    def _guarded(self, call: Callable[[], Any]) -> Any:
+    def _guard_call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except ToolError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
 
-    def _failed(self, error: BaseException) -> ToolError:
+    def _failure(self, error: BaseException) -> ToolError:
         return ToolError(
             "{name} failed: {kind}: {error}",
             name=self.spec.name,

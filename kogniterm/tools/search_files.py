@@ -183,9 +183,9 @@ def _shown(
     for path, numbers in found.lines.items():
         lines += ["--"] * bool(lines and arguments.context)
         try:
-            with _opened(path) as file:
+            with _open_regular(path) as file:
                 name = folders.show_path(path)
-                lines += _around(_numbered(file), numbers[:left], arguments, pattern, name)
+                lines += _around(_number_lines(file), numbers[:left], arguments, pattern, name)
         except OSError:  # it was there a moment ago
             continue
         left -= len(numbers)
@@ -242,7 +242,7 @@ def find_files(
             notes.append(f"[only the first {MAX_FILES} files were looked at]")
         if not found:
             return "\n".join([f"[no such file; {_NOT_LISTED}]", *notes])
-        listed = _folded({folders.show_path(path): 1 for path in found}, room() - NOTE_ROOM)
+        listed = _fold_names({folders.show_path(path): 1 for path in found}, room() - NOTE_ROOM)
         if len(listed) < len(found):
             notes[:0] = [f"[{len(found)} files; a folder stands for the files below it]"]
         return _listing(listed, notes, more=False, room=room())
@@ -275,7 +275,7 @@ def _matcher(glob: str) -> Callable[[Path], bool]:
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
-def _folded(names: dict[str, int], room: int) -> list[str]:
+def _fold_names(names: dict[str, int], room: int) -> list[str]:
     """Return sorted names; where they are too many, the fullest folders stand for their files.
 
     `names` are counted: a folder has the number of the files that it stands for.
@@ -433,7 +433,7 @@ async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
     process.kill()
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_regular(path: Path) -> BinaryIO:
     """Return the open regular file: no link is followed, it may lead out of the workspace.
 
     Raises `OSError`.
@@ -443,12 +443,12 @@ def _opened(path: Path) -> BinaryIO:
 
 def _is_binary(path: Path) -> bool:
     """Return whether a file is no text that is searched: it has a NUL at its beginning."""
-    with contextlib.suppress(OSError), _opened(path) as file:
+    with contextlib.suppress(OSError), _open_regular(path) as file:
         return b"\0" in file.read(8192)
     return False
 
 
-def _numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
+def _number_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers; a very long one comes in pieces."""
     number = 1
     while data := file.readline(_PIECE):
@@ -472,8 +472,8 @@ def _own_search(
             continue
         numbers: dict[int, None] = {}
         try:
-            with _opened(path) as file:
-                for number, line in _numbered(file):
+            with _open_regular(path) as file:
+                for number, line in _number_lines(file):
                     if (pattern.search(line) is None) == arguments.invert:
                         numbers[number] = None
                         if len(numbers) > most and not arguments.count:
@@ -501,10 +501,10 @@ def files_below(root: Path, skipped: list[str]) -> Iterator[Path]:
     Folders that are left out otherwise are added to `skipped`. `root` is a resolved path.
     """
     listed = _git_files(root)
-    yield from _walked(root, skipped) if listed is None else listed
+    yield from _walk_files(root, skipped) if listed is None else listed
 
 
-def _walked(root: Path, skipped: list[str]) -> Iterator[Path]:
+def _walk_files(root: Path, skipped: list[str]) -> Iterator[Path]:
     def unseen(folder: str, error: OSError) -> None:
         if not folder and isinstance(error, NotADirectoryError):
             raise error  # it was one when the call was judged

@@ -110,17 +110,19 @@ def mode_of(path: Path) -> int | None:
 
 def unreadable(path: Path, error: OSError) -> ToolError:
     """Return the error that `path` cannot be read, with the reason."""
-    return _changed(error) or ToolError("{path} cannot be read: {why}.", path=path, why=why(error))
+    return _changed_error(error) or ToolError(
+        "{path} cannot be read: {why}.", path=path, why=why(error)
+    )
 
 
 def unwritable(path: Path, error: OSError) -> ToolError:
     """Return the error that `path` cannot be written, with the reason."""
-    return _changed(error) or ToolError(
+    return _changed_error(error) or ToolError(
         "{path} cannot be written: {why}.", path=path, why=why(error)
     )
 
 
-def _changed(error: OSError) -> ToolError | None:
+def _changed_error(error: OSError) -> ToolError | None:
     if not isinstance(error, LinkMetError):
         return None
     return PathChangedError(

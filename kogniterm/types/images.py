@@ -47,13 +47,13 @@ class ImageHeader(NamedTuple):
 def read_header(data: bytes) -> ImageHeader | None:
     """Return the header of the image that `data` begins with, or None when it is no image."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return _sized("image/png", _png(data))
+        return _image_header("image/png", _png(data))
     if data.startswith(b"\xff\xd8\xff"):
-        return _sized("image/jpeg", _jpeg(data))
+        return _image_header("image/jpeg", _jpeg(data))
     if data[:6] in (b"GIF87a", b"GIF89a"):
-        return _sized("image/gif", (_little(data, 6, 2), _little(data, 8, 2)))
+        return _image_header("image/gif", (_little(data, 6, 2), _little(data, 8, 2)))
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _sized("image/webp", _webp(data))
+        return _image_header("image/webp", _webp(data))
     if data[:2] == b"BM" and b"\0" in data[:16]:
         return ImageHeader("image/bmp")
     return None
@@ -71,7 +71,7 @@ def is_cut(data: bytes) -> bool:
     return data.startswith(b"RIFF") and _little(data, 4, 4) + 8 > len(data)
 
 
-def _sized(media_type: str, size: tuple[int, int]) -> ImageHeader:
+def _image_header(media_type: str, size: tuple[int, int]) -> ImageHeader:
     return ImageHeader(media_type, *size) if all(size) else ImageHeader(media_type)
 
 

@@ -26,7 +26,7 @@ class Phrase:
         values = {
             name: whole(value)
             if isinstance(value, Phrase)
-            else _joined([whole(one) for one in value])
+            else _join_parts([whole(one) for one in value])
             if isinstance(value, tuple | list) and all(isinstance(one, Phrase) for one in value)
             else value
             for name, value in self.values.items()
@@ -34,7 +34,7 @@ class Phrase:
         return phrase(self.template).format(**values)
 
 
-def _joined(parts: list[str]) -> str:
+def _join_parts(parts: list[str]) -> str:
     """Return `parts` as a list: by semicolons where a part has punctuation, else by commas."""
     mark = "; " if any(set(".,:;") & set(part) for part in parts) else ", "
     return mark.join(part.rstrip(". ") for part in parts)

@@ -50,7 +50,7 @@ class AskingApprover(SessionApprover):
     async def ask_about(self, asked: Asked) -> Approval:
         session, request = self._session, asked.facts.request
         subject = self._subject(asked)
-        masked = self._masked(subject)
+        masked = self._mask_secrets(subject)
         question = ApprovalQuestion(subject, masked, explained=self._explains is True)
         answer = await self._asker.ask(question)
         if answer.reads:
@@ -62,7 +62,7 @@ class AskingApprover(SessionApprover):
     async def ask_together(self, asked: Sequence[Asked]) -> Sequence[Decision] | None:
         """Ask about all in one question. Raises `TurnInterruptedError` when asked to stop."""
         subjects = tuple(self._subject(one, number) for number, one in enumerate(asked, 1))
-        shown = tuple(self._masked(one) or one for one in subjects)
+        shown = tuple(self._mask_secrets(one) or one for one in subjects)
         explained = self._explains is True
         question = TogetherQuestion(
             subjects[0], explained=explained, subjects=subjects, shown=shown
@@ -107,10 +107,10 @@ class AskingApprover(SessionApprover):
         judged = self._session.services.gate.judge_again(subject.request, subject.verdict)
         subject = replace(subject, report=judged.report, verdict=judged.verdict)
         page = question.page if question.page in ("reason", "edit") else "choose"
-        masked = self._masked(subject)
+        masked = self._mask_secrets(subject)
         return replace(question, subject=subject, masked=masked, page=page, note="")
 
-    def _masked(self, subject: Subject) -> Subject | None:
+    def _mask_secrets(self, subject: Subject) -> Subject | None:
         """Return the subject with its secrets replaced; None where it has none to be shown."""
         facts, journal = self.mask_facts(subject.facts), self._session.journal
         request = replace(facts.request, digest=subject.request.digest)

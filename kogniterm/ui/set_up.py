@@ -185,7 +185,7 @@ class SetUp:
                 return False
             self._screen.say(Phrase("{title} is ready.", {"title": weights.title}), "info")
             return True
-        return await (self._ollama() if provider.name == "ollama" else self._keyed(provider))
+        return await (self._ollama() if provider.name == "ollama" else self._has_key(provider))
 
     # --- a package -----------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class SetUp:
 
     # --- a key ---------------------------------------------------------------------------------
 
-    async def _keyed(self, provider: Provider) -> bool:
+    async def _has_key(self, provider: Provider) -> bool:
         from kogniterm.runtime.operations import provider_login as login
 
         self._screen.say(Phrase("Get a key at {address}", {"address": provider.key_page}), "info")
@@ -237,7 +237,7 @@ class SetUp:
             if problem is not None:
                 self._screen.say(problem, "warning")
                 continue
-            what = await self._tried(provider, key)
+            what = await self._try_key(provider, key)
             if what == "save":
                 login.save(self._paths, provider, key)
                 self._screen.say(
@@ -282,7 +282,7 @@ class SetUp:
         self._screen.say(Phrase("Address saved in {file}.", {"file": self._paths.env_file}), "info")
         return True
 
-    async def _tried(self, provider: Provider, key: str) -> str:
+    async def _try_key(self, provider: Provider, key: str) -> str:
         """Test the key, repeatedly if the user wants; return "save", "again" or "back"."""
         from kogniterm.runtime.operations.provider_login import test_model
 

@@ -176,9 +176,9 @@ class Turns:
             return
         self.current = self.queue.pop(0)
         self._task = asyncio.get_running_loop().create_task(self._run(self.current))
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._end_task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _end_task(self, task: asyncio.Task[None]) -> None:
         self._task, self.current = None, None
         if not task.cancelled():
             task.result()

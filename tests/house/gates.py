@@ -446,6 +446,18 @@ def metaphors(tree: Tree) -> list[str]:
     ]
 
 
+def bare_participles(tree: Tree) -> list[str]:
+    """Return private functions named by a participle alone: a verb and its object say more."""
+    return [
+        f"{module.at(node.lineno)}: name {node.name} by a verb and its object"
+        for module in tree
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.fullmatch("_[a-z]{2,}[^e]ed", node.name)
+        and not node.decorator_list
+    ]
+
+
 def repeated_classes(tree: Tree) -> list[str]:
     """Return classes whose name another class has, so that a search finds both."""
     homes: dict[str, list[str]] = {}
@@ -776,6 +788,7 @@ ALL = (
     small_modules,
     repeated_names,
     metaphors,
+    bare_participles,
     repeated_classes,
     unused_names,
     environment_owner,

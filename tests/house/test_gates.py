@@ -93,6 +93,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.metaphors, "ui/x.py", "class KeyboardLent:\n    pass\n"),
+    (gates.bare_participles, "ui/x.py", "def _listed(x):\n    return x\n"),
     (gates.metaphors, "ui/x.py", "x = 1  # what the rooms share\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),
     (gates.instruction_texts, "agent/x.py", "TOLD = 'Do not run it again.'\n"),

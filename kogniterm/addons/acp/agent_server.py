@@ -129,7 +129,7 @@ class EditorAgent:
             log.info("client: %s", one_line(f"{client_info.name} {client_info.version}"))
         asked = client_capabilities or ClientCapabilities()
         self._forms = asked.elicitation is not None and asked.elicitation.form is not None
-        self._after(lambda: self._keep(self._loaded()))
+        self._after(lambda: self._keep(self._load_parts()))
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="kogniterm", title="KogniTerm", version=__version__),
@@ -177,12 +177,12 @@ class EditorAgent:
 
     async def authenticate(self, method_id: str, **_meta: Any) -> AuthenticateResponse:
         """Check that a model can be used."""
-        return await self._answered(self._authenticated(method_id))
+        return await self._convert_errors(self._authenticate(method_id))
 
-    async def _authenticated(self, method: str) -> AuthenticateResponse:
+    async def _authenticate(self, method: str) -> AuthenticateResponse:
         if method not in (LOGIN, LOCAL):
             raise UsageError("Unknown authentication method: {name}.", name=one_line(method, 60))
-        await self._loaded()
+        await self._load_parts()
         from kogniterm.runtime.opening import has_weights, model_options
         from kogniterm.runtime.operations.provider_login import needs_set_up
 
@@ -208,7 +208,9 @@ class EditorAgent:
         **_meta: Any,
     ) -> NewSessionResponse:
         """Open a session in a folder."""
-        opened = await self._answered(self._new(cwd, mcp_servers, additional_directories or ()))
+        opened = await self._convert_errors(
+            self._new(cwd, mcp_servers, additional_directories or ())
+        )
         return NewSessionResponse(session_id=opened.live.id, **self._choices(opened))
 
     async def _new(self, cwd: str, named: Sequence[Named], more: Sequence[str]) -> EditorSession:
@@ -226,8 +228,8 @@ class EditorAgent:
     ) -> LoadSessionResponse:
         """Open a session of before, and send its turns."""
         more = additional_directories or ()
-        opening = self._reopened(session_id, cwd, mcp_servers, more, replay=True)
-        return LoadSessionResponse(**self._choices(await self._answered(opening)))
+        opening = self._reopen_session(session_id, cwd, mcp_servers, more, replay=True)
+        return LoadSessionResponse(**self._choices(await self._convert_errors(opening)))
 
     async def resume_session(
         self,
@@ -239,8 +241,8 @@ class EditorAgent:
     ) -> ResumeSessionResponse:
         """Open a session of before; the client has its turns."""
         more, named = additional_directories or (), mcp_servers or ()
-        opening = self._reopened(session_id, cwd, named, more, replay=False)
-        return ResumeSessionResponse(**self._choices(await self._answered(opening)))
+        opening = self._reopen_session(session_id, cwd, named, more, replay=False)
+        return ResumeSessionResponse(**self._choices(await self._convert_errors(opening)))
 
     def _choices(self, opened: EditorSession) -> dict[str, Any]:
         """Return what each answer with a session tells of its modes and options."""
@@ -252,7 +254,7 @@ class EditorAgent:
             "config_options": config_options(opened.live, opened.listings, say),
         }
 
-    async def _reopened(
+    async def _reopen_session(
         self,
         session_id: str,
         cwd: str,
@@ -280,7 +282,7 @@ class EditorAgent:
     async def _open(
         self, session_id: str | None, cwd: str, named: Sequence[Named], more: Sequence[str]
     ) -> tuple[EditorSession, tuple[Phrase, ...]]:
-        await self._loaded()
+        await self._load_parts()
         from kogniterm.addons.acp.editor_servers import read_servers
         from kogniterm.addons.acp.editor_session import EditorSession
         from kogniterm.runtime.build import open_session
@@ -324,9 +326,9 @@ class EditorAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_meta: Any
     ) -> ListSessionsResponse:
         """List the user's sessions, the most recently used first."""
-        return await self._answered(self._listed(cwd, cursor))
+        return await self._convert_errors(self._list_sessions(cwd, cursor))
 
-    async def _listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
+    async def _list_sessions(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
         from kogniterm.runtime.opening import open_user_store
 
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
@@ -352,10 +354,10 @@ class EditorAgent:
 
     async def close_session(self, session_id: str, **_meta: Any) -> CloseSessionResponse:
         """Stop a session's turn and release it."""
-        await self._answered(self._closed(session_id))
+        await self._convert_errors(self._close_session(session_id))
         return CloseSessionResponse()
 
-    async def _closed(self, session_id: str) -> None:
+    async def _close_session(self, session_id: str) -> None:
         opened = self._found(session_id)
         del self._sessions[session_id]
         await opened.close()
@@ -366,9 +368,11 @@ class EditorAgent:
         self, prompt: Sequence[Block], session_id: str, **_meta: Any
     ) -> PromptResponse:
         """Run a turn."""
-        return PromptResponse(stop_reason=await self._answered(self._prompted(session_id, prompt)))
+        return PromptResponse(
+            stop_reason=await self._convert_errors(self._run_prompt(session_id, prompt))
+        )
 
-    async def _prompted(self, session_id: str, blocks: Sequence[Block]) -> Any:
+    async def _run_prompt(self, session_id: str, blocks: Sequence[Block]) -> Any:
         return await self._found(session_id).prompt(blocks)
 
     async def cancel(self, session_id: str, **_meta: Any) -> None:
@@ -383,7 +387,7 @@ class EditorAgent:
         """Change the approval mode, from the next action on."""
         from kogniterm.addons.acp.config_options import MODE
 
-        await self._answered(self._changed(session_id, MODE, mode_id))
+        await self._convert_errors(self._change_option(session_id, MODE, mode_id))
         return SetSessionModeResponse()
 
     async def set_config_option(
@@ -392,11 +396,11 @@ class EditorAgent:
         """Change mode, model or effort."""
         from kogniterm.addons.acp.config_options import config_options
 
-        opened = await self._answered(self._changed(session_id, config_id, str(value)))
+        opened = await self._convert_errors(self._change_option(session_id, config_id, str(value)))
         options = config_options(opened.live, opened.listings, self._words.say)
         return SetSessionConfigOptionResponse(config_options=options)
 
-    async def _changed(self, session_id: str, option: str, value: str) -> EditorSession:
+    async def _change_option(self, session_id: str, option: str, value: str) -> EditorSession:
         from kogniterm.addons.acp.config_options import use_option
 
         opened = self._found(session_id)
@@ -413,7 +417,7 @@ class EditorAgent:
             )
         return self._sessions[session_id]
 
-    async def _answered(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _convert_errors(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what `work` does; its errors become the protocol's, as one sentence."""
         try:
             return await work
@@ -430,7 +434,7 @@ class EditorAgent:
                 raise
             raise RequestError(_INTERNAL, redact(self._words.say(told))) from error
 
-    async def _loaded(self) -> None:
+    async def _load_parts(self) -> None:
         """Load what sessions need, once, beside the protocol."""
         if self._loading is None:
             from kogniterm.runtime.build import preload

@@ -196,11 +196,11 @@ def list_commands(session: LiveSession, say: Say) -> list[AvailableCommand]:
             description=safe(one_line(words)),
             input=AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if hint else None,
         )
-        for name, words, hint in _offered(session, say)
+        for name, words, hint in _offer_commands(session, say)
     ]
 
 
-def _offered(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
+def _offer_commands(session: LiveSession, say: Say) -> Iterator[tuple[str, str, str]]:
     for name, own in OWN.items():
         yield name, say(own.help), own.hint
     if session.state.open_turn or session.state.unknown:

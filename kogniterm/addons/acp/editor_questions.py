@@ -117,7 +117,7 @@ class EditorQuestions(SessionApprover):
         call = self._call_of(self.mask_facts(asked.facts), asked.cwd)
         while True:
             chosen = await self._permission(call, self._choices(asked.facts, offers))
-            decision = await self._decided(chosen, asked.facts, call, offers)
+            decision = await self._decision_of(chosen, asked.facts, call, offers)
             if decision is not None:
                 granted = chosen if decision.kind == "approve" else ""
                 return Approval(decision, *offers.get(granted or "", (None, False)))
@@ -141,7 +141,7 @@ class EditorQuestions(SessionApprover):
                 found.append(Choice("edit", edit, "reject_once"))
         return found
 
-    async def _decided(
+    async def _decision_of(
         self,
         chosen: str | None,
         facts: ActionFacts,
@@ -151,7 +151,7 @@ class EditorQuestions(SessionApprover):
         """Return the decision behind a choice; None when it led back to the question."""
         command = facts.request.command
         if chosen == "approve" or chosen in offers:
-            if facts.dangerous and not await self._confirmed(call, facts):
+            if facts.dangerous and not await self._confirm_danger(call, facts):
                 return Decision("reject", command, BY_USER)
             return Decision("approve", command, BY_USER)
         if chosen == "reject_reason":
@@ -164,7 +164,7 @@ class EditorQuestions(SessionApprover):
             return None if unchanged else Decision("edit", edited, BY_USER)
         return Decision("reject", command, BY_USER, "" if chosen == "reject" else NOT_ANSWERED)
 
-    async def _confirmed(self, call: ToolCallUpdate, facts: ActionFacts) -> bool:
+    async def _confirm_danger(self, call: ToolCallUpdate, facts: ActionFacts) -> bool:
         """Ask once more about a dangerous command: for the word, or in a second request."""
         if self._forms:
             word = approving_word(facts.request)

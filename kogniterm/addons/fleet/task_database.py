@@ -483,7 +483,7 @@ class TaskDatabase:
             "state": state,
             "stop": end.stop,
             "exit_code": end.exit_code,
-            "reason": redact(_stored(reason)),
+            "reason": redact(_reason_text(reason)),
             "answer": redact(end.answer),
             "tokens": end.tokens or task.tokens,
             "cost": task.cost if end.cost is None else end.cost,
@@ -515,7 +515,7 @@ class TaskDatabase:
         ]
 
 
-def _stored(reason: str | Phrase) -> str:
+def _reason_text(reason: str | Phrase) -> str:
     """Return a reason as text; a sentence of ours keeps its parts, to be translated when shown."""
     return reason if isinstance(reason, str) else _SENTENCE + codec.dumps(codec.to_plain(reason))
 

@@ -61,7 +61,7 @@ class TaskRun:
         return await self.workspaces.leave(self.task, await self._child(workspace))
 
     async def _child(self, workspace: Workspace) -> TaskEnd:
-        if (stopped := self._stopped()) is not None:  # while its folder was made
+        if (stopped := self._stop_reason()) is not None:  # while its folder was made
             return stopped
         given = self._input()
         try:
@@ -89,7 +89,7 @@ class TaskRun:
                 self._path(kind).unlink()
         return end
 
-    def _stopped(self) -> TaskEnd | None:
+    def _stop_reason(self) -> TaskEnd | None:
         if self.cancelled:
             return TaskEnd("cancelled", "interrupted", EXIT_INTERRUPTED)
         return TaskEnd("queued") if self.handed_over else None

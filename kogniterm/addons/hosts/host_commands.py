@@ -163,7 +163,7 @@ class HostCommands(ActingExtension):
             raise ToolError(
                 "{name!r} is no host or group of the inventory; its hosts are: {hosts}.",
                 name=clean(name)[:100],
-                hosts=_listed(every),
+                hosts=_host_list(every),
             )
         return inside
 
@@ -225,7 +225,7 @@ class HostCommands(ActingExtension):
             await self._stop(request, asked, sink)
         except (ExecutionError, UsageError) as error:
             why = error.text
-        begun = set(_begun(asked, self._recorded(request)))
+        begun = set(_begun(asked, self._recorded_answers(request)))
         for host in self._missing(request):
             state: HostState = "unknown" if host in begun else "not_started"
             self._record(request, HostAnswer(host, state, reason=why), sink)
@@ -239,7 +239,7 @@ class HostCommands(ActingExtension):
     def _facts(self, request: ActionRequest) -> tuple[str, ...]:
         """Return the hosts whose outcome is recorded, so that they need not keep it."""
         kept = ("unknown", "running", "unreachable", "not_started")
-        known = self._recorded(request).items()
+        known = self._recorded_answers(request).items()
         return tuple(host for host, one in known if one.state not in kept)
 
     async def _forget(self, asked: HostRequest, hosts: tuple[str, ...]) -> None:
@@ -253,7 +253,7 @@ class HostCommands(ActingExtension):
                 self._record(request, answer, sink)
         except ExecutionError:
             # The program that speaks to the hosts was lost; they know what they did.
-            if not self._recorded(request):
+            if not self._recorded_answers(request):
                 raise
         if missing := self._missing(request):
             for answer in await self.runner.find(asked, missing, wait=self.timeout):
@@ -262,10 +262,12 @@ class HostCommands(ActingExtension):
     async def _stop(self, request: ActionRequest, asked: HostRequest, sink: EventSink) -> None:
         """Have the hosts end the command where it may run, and record what they say."""
         missing = self._missing(request)
-        begun = tuple(host for host in _begun(asked, self._recorded(request)) if host in missing)
+        begun = tuple(
+            host for host in _begun(asked, self._recorded_answers(request)) if host in missing
+        )
         if not begun:
             return
-        sink(events.Notice(Phrase("Ending the command on {hosts}", {"hosts": _listed(begun)})))
+        sink(events.Notice(Phrase("Ending the command on {hosts}", {"hosts": _host_list(begun)})))
         with suppress(asyncio.CancelledError, TimeoutError, ExecutionError, UsageError):
             async with asyncio.timeout(_STOP_SECONDS):
                 for answer in await self.runner.stop(asked, begun):
@@ -282,19 +284,19 @@ class HostCommands(ActingExtension):
         self.journal.record(HostOutcome(request.id, answer), durable=True)
         sink(events.HostAnswered(request.id, answer))
 
-    def _recorded(self, request: ActionRequest) -> dict[str, HostAnswer]:
+    def _recorded_answers(self, request: ActionRequest) -> dict[str, HostAnswer]:
         known = self.journal.state.on_hosts.get(request.id, {})
         return {host: answer for host, answer in known.items() if answer is not None}
 
     def _missing(self, request: ActionRequest) -> tuple[str, ...]:
-        known = self._recorded(request)
+        known = self._recorded_answers(request)
         return tuple(host for host in request.hosts if host not in known)
 
     def _end(self, request: ActionRequest, sink: EventSink) -> ToolEnd:
         """Return the end; failed unless all is known, and every host answered with exit code 0."""
         from kogniterm.addons.hosts.answer_groups import group_answers
 
-        groups = group_answers(self._recorded(request).values())
+        groups = group_answers(self._recorded_answers(request).values())
         states = {group.state for group in groups}
         # Where success is no evidence on this machine, it is none on another.
         well = CommandResult(request.command, "exited", 0, "", 0.0, "")
@@ -332,7 +334,7 @@ class HostCommands(ActingExtension):
         return end
 
 
-def _listed(hosts: Sequence[str]) -> str:
+def _host_list(hosts: Sequence[str]) -> str:
     """Return the first hosts in one line."""
     return ", ".join(hosts[:_LISTED]) + (", …" if len(hosts) > _LISTED else "")
 

@@ -85,7 +85,7 @@ class ImportPreview:
 
     def _section(self, title: str, changes: Sequence[Change], *, whole: bool) -> None:
         held = Counter(one.state for one in changes)
-        counts = ", ".join(_counted(state, held[state]) for state in _SIGNS if held[state])
+        counts = ", ".join(_count_words(state, held[state]) for state in _SIGNS if held[state])
         self.line("")
         self.line(f"{title[:1].upper()}{title[1:]}: {counts}", "heading")
         listed = changes if whole else changes[:MOST_LISTED]
@@ -95,7 +95,7 @@ class ImportPreview:
         more = len(changes) - len(listed)
         if more:
             self.line(plural("and {count} more", "and {count} more", more))
-        shown, hidden = (list(changes), 0) if whole else _bounded(changes)
+        shown, hidden = (list(changes), 0) if whole else _limit_changes(changes)
         for change in shown:
             self._difference(change.difference)
         if hidden:
@@ -136,7 +136,7 @@ class ImportPreview:
         self._paint(Readable(Text(text, style)))
 
 
-def _bounded(changes: Sequence[Change]) -> tuple[list[Change], int]:
+def _limit_changes(changes: Sequence[Change]) -> tuple[list[Change], int]:
     """Return the changes whose differences fit on the screen, and how many others have one."""
     shown: list[Change] = []
     lines = hidden = 0
@@ -150,7 +150,7 @@ def _bounded(changes: Sequence[Change]) -> tuple[list[Change], int]:
     return shown, hidden
 
 
-def _counted(state: State, count: int) -> str:
+def _count_words(state: State, count: int) -> str:
     if state == "new":
         return plural("{count} new", "{count} new", count)
     if state == "same":

@@ -170,19 +170,19 @@ def carry_out(plan: ImportPlan, target: Target) -> None:
     for skill in plan.skills:
         with _Written(skill.path):
             if _skill_files(skill.path) != skill.before:
-                raise _changed(skill.path)
+                raise _changed_error(skill.path)
             _write_skill(skill, target)
     for file in plan.files:
         with _Written(file.path):
             if _bytes_of(file.path) != file.before:
-                raise _changed(file.path)
+                raise _changed_error(file.path)
             if target.project is not None:
                 write_regular(_inside(file.path, target.project), file.data)
             else:
                 write_private(file.path, file.data, durable=True)
 
 
-def _changed(path: Path) -> KognitermError:
+def _changed_error(path: Path) -> KognitermError:
     return KognitermError("{file} has changed in the meantime; run the import again.", file=path)
 
 
@@ -410,7 +410,7 @@ class _Planner:
             before, after = known.get(name), new.get(name)
             if before != after:
                 whole = self.shown < _MOST_SHOWN
-                old, now = (_described(one, whole=whole) for one in (before, after))
+                old, now = (_describe_file(one, whole=whole) for one in (before, after))
                 parts.append(self._difference(path / name, old, now))
         return "\n".join(parts)
 
@@ -568,7 +568,7 @@ def _skill_files(folder: Path) -> dict[str, tuple[bytes, bool]] | None:
     return found
 
 
-def _described(file: tuple[bytes, bool] | None, *, whole: bool) -> str:
+def _describe_file(file: tuple[bytes, bool] | None, *, whole: bool) -> str:
     """Return a skill's file as its diff shows it: other data, and large texts, by their hash.
 
     Without `whole`, every text counts as large.

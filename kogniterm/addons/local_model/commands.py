@@ -137,7 +137,7 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
     if not _ANY_CASE.search(command):
         missing += [name for name in names if name not in missing and not _holds(command, name)]
     found += [f"forgot {name}" for name in missing]
-    found += [f"copied {name}" for name in _copied(request, command, shown)]
+    found += [f"copied {name}" for name in _copied_names(request, command, shown)]
     return tuple(found)
 
 
@@ -195,7 +195,7 @@ def correct_command(request: str, command: str) -> str:
     command = _UNPACKS_INTO.sub(r"mkdir -p \g<folder> && \g<0>", _lines_apart(command))
     command = _keep_input(command)
     command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
-    command = _replaced(request, _PS_HEADER.sub(r"\g<1>2", command))
+    command = _restore_spelling(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
         command = _DELETES_FOUND.sub("", command)
     if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
@@ -326,7 +326,7 @@ def checked_command(request: str, command: str) -> str:
     return f"{command} && test -s {written[1]}"
 
 
-def _replaced(request: str, command: str) -> str:
+def _restore_spelling(request: str, command: str) -> str:
     """Return `command` with the texts of its only substitution spelled as in `request`.
 
     A small model corrects what it copies: "colour" becomes "color", and "Madrid" "madrid".
@@ -387,7 +387,7 @@ def _missing(command: str) -> list[str]:
     return [f"no program {name}" for name in named if find_user_program(name) is None]
 
 
-def _copied(request: str, command: str, shown: Collection[CommandExample]) -> Iterable[str]:
+def _copied_names(request: str, command: str, shown: Collection[CommandExample]) -> Iterable[str]:
     asked = plain(request)
     theirs = {
         name

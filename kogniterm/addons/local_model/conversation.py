@@ -112,10 +112,10 @@ _DO_IT = re.compile(wording("do_it"))
 
 def says_do_it(text: str) -> bool:
     """Return whether this only says to run the command that was just shown."""
-    return bool(_DO_IT.fullmatch(_folded(text)))
+    return bool(_DO_IT.fullmatch(_fold_text(text)))
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     return " ".join(re.sub(r"[^\w\s]", " ", plain(text)).split())
 
 
@@ -131,7 +131,7 @@ def goes_on(text: str) -> bool:
 
 def small_talk(text: str, language: Language) -> str | None:
     """Return the answer to pure conversation, None if `text` is anything more than that."""
-    words = _folded(text)
+    words = _fold_text(text)
     for name, pattern in _TALK.items():
         if pattern.fullmatch(words):
             return say(name, language)

@@ -236,7 +236,7 @@ class Runtime:
                 async for event in events:
                     if event is None:
                         if said or final_try:
-                            raise self._died()
+                            raise self._death_error()
                         break
                     said = True
                     yield event
@@ -313,7 +313,7 @@ class Runtime:
         self._end = weakref.finalize(self, process.end)
         return process
 
-    def _died(self) -> ModelError:
+    def _death_error(self) -> ModelError:
         process = self._process
         words = process.last_words() if process is not None else ""
         return ModelUnavailableError(

@@ -104,7 +104,7 @@ def parts_of(text: str) -> tuple[str, ...]:
     else:
         parts = _cut(text)
     cleaned = [part.strip().rstrip(".;,") for part in parts]
-    return _resolved([part for part in cleaned if part][:MAX_PARTS]) or (text,)
+    return _resolve_references([part for part in cleaned if part][:MAX_PARTS]) or (text,)
 
 
 def _cut(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def _cut(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _resolved(parts: list[str]) -> tuple[str, ...]:
+def _resolve_references(parts: list[str]) -> tuple[str, ...]:
     folder = ""
     resolved: list[str] = []
     for part in parts:
@@ -151,12 +151,12 @@ def _resolved(parts: list[str]) -> tuple[str, ...]:
         elif made := _MADE.match(folded):
             folder = part[made.start("name") : made.end("name")]
         elif resolved:
-            part = _completed(part, resolved[-1], named)
+            part = _complete_part(part, resolved[-1], named)
         resolved.append(part)
     return tuple(resolved)
 
 
-def _completed(part: str, before: str, named: Sequence[str]) -> str:
+def _complete_part(part: str, before: str, named: Sequence[str]) -> str:
     """Return `part`, which names no file, with what the part `before` it was about."""
     if re.search(_FILE, fold_case(part)):
         return part

@@ -226,7 +226,7 @@ def _stamp_of(file: Path, sha256: str) -> dict[str, object]:
     return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
 
 
-def _stamped(file: Path, sha256: str) -> bool:
+def _has_stamp(file: Path, sha256: str) -> bool:
     return bool(read_own_json(_stamp_path(file)) == _stamp_of(file, sha256))
 
 
@@ -251,7 +251,7 @@ def find(entry: Weights, folder: Path) -> Path | None:
     file = folder / entry.file
     if not file.is_file():
         return None
-    if not _stamped(file, entry.sha256):
+    if not _has_stamp(file, entry.sha256):
         if file.stat().st_size != entry.size or checksum(file) != entry.sha256:
             raise WeightsMismatchError(
                 "{path} is damaged; download it again with `kogniterm models pull {name}`.",

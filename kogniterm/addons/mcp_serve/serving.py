@@ -166,7 +166,7 @@ class _Calls:
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         """Run a tool."""
         try:
-            given = _checked(params.name, params.arguments or {})
+            given = _complete_arguments(params.name, params.arguments or {})
             if params.name == RUN_TASK:
                 return await self._run(context, params, given)
             if params.name == SEARCH_SESSIONS:
@@ -215,13 +215,13 @@ class _Calls:
                 steps += 1
                 await context.session.report_progress(steps, None, found)
             elif context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                return self._asked(task, found)
+                return self._ask_client(task, found)
             else:
                 task.answer(_values(await context.session.elicit_form(
                     found.message, _schema(found), context.request_id
                 )))  # fmt: skip
 
-    def _asked(self, task: ServedTask, form: Form) -> wire.InputRequiredResult:
+    def _ask_client(self, task: ServedTask, form: Form) -> wire.InputRequiredResult:
         state = secrets.token_urlsafe(24)
         self.waiting[state] = task
         asyncio.get_running_loop().call_later(ROUND_SECONDS, self._give_up, state)
@@ -276,7 +276,7 @@ def _tool(name: str, text: ToolText) -> wire.Tool:
     )
 
 
-def _checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _complete_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call, completed. Raises `UsageError`."""
     if name not in _ARGUMENTS:
         raise UsageError("There is no tool {name}.", name=name)

@@ -149,10 +149,10 @@ def _as_text(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _quoted(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     """Return a value quoted as words of a shell command."""
     if isinstance(value, list):
-        return " ".join(map(_quoted, value))
+        return " ".join(map(_quote_value, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return shlex.quote(str(value))
@@ -183,7 +183,7 @@ class NodeRunner:
         return result
 
     async def _command(self, node: Node, scope: RecipeScope) -> NodeResult:
-        command = scope.fill(node.command or "", _quoted)
+        command = scope.fill(node.command or "", _quote_value)
         return await self.ports.command(scope.key, command, node.purpose)
 
     async def _tool(self, node: Node, scope: RecipeScope) -> NodeResult:
@@ -231,12 +231,12 @@ class NodeRunner:
                 most=recipes.MAX_THREAD,
             )
         async with self.ports.thread(name) as thread:
-            await thread.make_room(self._offered(node))
+            await thread.make_room(self._offer_tools(node))
             said = await self._exchange(node, scope, question, thread.messages)
             thread.keep(said, restored=said == [*self.ports.past(scope.key)])
         return NodeResult(said[-1].text)
 
-    def _offered(self, node: Node) -> tuple[ToolSpec, ...]:
+    def _offer_tools(self, node: Node) -> tuple[ToolSpec, ...]:
         return tuple(_spec(one) for one in self.recipe.used_by(node))
 
     async def _exchange(
@@ -250,7 +250,7 @@ class NodeRunner:
 
         What was said before the recipe was interrupted is not asked again.
         """
-        specs, said, unusable = self._offered(node), list(self.ports.past(scope.key)), 0
+        specs, said, unusable = self._offer_tools(node), list(self.ports.past(scope.key)), 0
 
         def add(*messages: BaseMessage, usage: Usage | None = None) -> None:
             self.ports.note(scope.key, messages, usage or Usage())
@@ -298,7 +298,7 @@ class NodeRunner:
                     raise ToolError(
                         "Unknown tool {name}; call one of the offered tools.", name=call["name"]
                     )
-                arguments = _checked(node, call["args"])
+                arguments = _check_arguments(node, call["args"])
                 result = await self.run(node, replace(scope, arguments=arguments, key=key))
                 text, failed = result.text, False
             except ToolError as error:
@@ -348,7 +348,7 @@ def _spec(node: Node) -> ToolSpec:
     )
 
 
-def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+def _check_arguments(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call's arguments in the types the node wants. Raises `ToolError`."""
     unknown = sorted(set(given) - set(node.parameters))
     missing = [n for n, one in node.parameters.items() if n not in given and one.default is None]
@@ -361,12 +361,12 @@ def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
             names=", ".join(node.parameters),
         )
     return {
-        name: _typed(name, one, given[name]) if name in given else one.default
+        name: _convert_value(name, one, given[name]) if name in given else one.default
         for name, one in node.parameters.items()
     }
 
 
-def _typed(name: str, wanted: Input, value: Any) -> Any:
+def _convert_value(name: str, wanted: Input, value: Any) -> Any:
     if isinstance(value, str) and wanted.type != "string":
         try:
             return wanted.read(name, value)

@@ -156,7 +156,7 @@ class Node(_RecipeModel):
 
     @field_validator("tool")
     @classmethod
-    def _present(cls, name: str | None) -> str | None:
+    def _current_tool_name(cls, name: str | None) -> str | None:
         return None if name is None else current_tool(name)
 
     def texts(self) -> Iterator[str]:

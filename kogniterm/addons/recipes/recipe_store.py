@@ -138,7 +138,7 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     in them becomes the input of its name, with the value as default. Raises `UsageError` when
     there is a plan that did not work, or nothing to save.
     """
-    plan, goal, actions = _worked(SessionHistory(records))
+    plan, goal, actions = _last_success(SessionHistory(records))
     if any(step.status != "done" for step in plan.steps) if plan else not actions:
         raise UsageError("This session has no plan with all steps done.")
     nodes: list[dict[str, Any]] = []
@@ -186,7 +186,7 @@ def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
     return re.sub("|".join(ways), lambda found: f"{{{{inputs.{found.lastgroup}}}}}", text)
 
 
-def _worked(history: SessionHistory) -> tuple[Plan | None, str, list[ActionRequest]]:
+def _last_success(history: SessionHistory) -> tuple[Plan | None, str, list[ActionRequest]]:
     """Return the last plan as it ended, its goal, and the actions since then that succeeded."""
     plan: Plan | None = None
     made = 0

@@ -83,12 +83,12 @@ class Telemetry(Extension):
                 texts = self.variables.content
                 self._queue.put((with_texts(event, self.redact) if texts else event, now))
             sink(event)
-            if name in ("model_called", "turn_ended") and (problem := self._untold()):
+            if name in ("model_called", "turn_ended") and (problem := self._take_problem()):
                 sink(events.Notice(problem, "warning"))
 
         io.sink = watched
 
-    def _untold(self) -> Phrase | None:
+    def _take_problem(self) -> Phrase | None:
         """Return why telemetry could not be sent, once."""
         if self._problem is None or self._told:
             return None
@@ -122,7 +122,7 @@ class Telemetry(Extension):
         if self._close():
             await asyncio.wait([asyncio.wrap_future(self._flushed)], timeout=FLUSH_SECONDS)
             self._check_flushed()
-        problem = self._untold()
+        problem = self._take_problem()
         return (problem,) if problem is not None else ()
 
     def end(self) -> None:

@@ -204,7 +204,7 @@ class TurnSpans(events.EventVisitor):
         call = self._calls.get(event.call) if event.call else None
         usage = event.usage
         if call is None:  # of a tool that asked the model: only its tokens are known
-            self._used(usage, cost_of(self._model, usage), self._of_model())
+            self._add_usage(usage, cost_of(self._model, usage), self._of_model())
             return
         if agent := self._agents.get(call.event.agent):
             agent.usage, agent.model = agent.usage + usage, call.event.model
@@ -227,13 +227,13 @@ class TurnSpans(events.EventVisitor):
         }  # fmt: skip
         self._call_ends(call, found, planned=MAKE_PLAN.name in event.tools)
         about = {**self._of_model(call.event), "gen_ai.response.model": event.response_model}
-        self._used(usage, cost, about)
+        self._add_usage(usage, cost, about)
         if event.first_seconds is not None:
             self._histograms["gen_ai.client.operation.time_to_first_chunk"].record(
                 event.first_seconds, self._fit(about)
             )
 
-    def _used(self, usage: Usage, cost: float | None, about: Found) -> None:
+    def _add_usage(self, usage: Usage, cost: float | None, about: Found) -> None:
         for kind, count in (("input", usage.input), ("output", usage.output)):
             attributes = self._fit({**about, "gen_ai.token.type": kind})
             self._histograms["gen_ai.client.token.usage"].record(count, attributes)

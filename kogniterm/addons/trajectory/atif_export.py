@@ -221,7 +221,7 @@ class _Export:
             if message.type == "ai":
                 step = self._said(ours, update, message, time)
             elif message.type == "tool":
-                self._observed(ours, message)
+                self._add_result(ours, message)
             else:
                 source = "system" if NOTE in message.additional_kwargs else "user"
                 ours.add(source, _text(message), time, extra={"node": update.node})
@@ -271,7 +271,7 @@ class _Export:
         ours.open |= {call["tool_call_id"]: step for call in calls}
         return step
 
-    def _observed(self, ours: _Trajectory, message: BaseMessage) -> None:
+    def _add_result(self, ours: _Trajectory, message: BaseMessage) -> None:
         """Add the result of a call; that of a delegation refers to the sub-agent's trajectory."""
         call_id = str(getattr(message, "tool_call_id", ""))
         artifact = getattr(message, "artifact", None)
@@ -346,7 +346,7 @@ class _Export:
         assert outcome is not None
         ours = self._of(outcome.agent)
         for message in outcome.told:
-            self._observed(ours, message)
+            self._add_result(ours, message)
         if outcome.usage != Usage():
             self._charge(ours, outcome.usage, time, None)
         if outcome.plan is not None and outcome.plan != self._plan:
@@ -389,7 +389,9 @@ class _Export:
 
     def document(self, title: str, folder: str) -> Json:
         self._close(self.root)
-        embedded = [self._embedded(agent) for agent in [*self._ended, *self._agents.values()]]
+        embedded = [
+            self._embed_trajectory(agent) for agent in [*self._ended, *self._agents.values()]
+        ]
         actions = [one for turn in self._history.all_turns for one in turn.actions.values()]
         decisions = sorted((pair for one in actions for pair in one.decisions), key=itemgetter(0))
         counted = Counter(f"{decision.kind} by {decision.by}" for _seq, decision in decisions)
@@ -438,7 +440,7 @@ class _Export:
             )
         ours.open.clear()
 
-    def _embedded(self, agent: _Trajectory) -> Json:
+    def _embed_trajectory(self, agent: _Trajectory) -> Json:
         self._close(agent)
         return {
             "schema_version": VERSION,
@@ -482,11 +484,11 @@ def _calls(message: BaseMessage) -> Iterator[Json]:
 def _text(message: BaseMessage) -> str:
     """Return the words of a message; an image is named, because the format wants it as a file."""
     blocks = message.content if isinstance(message.content, list) else ()
-    images = [_named(block) for block in blocks if is_image(block)]
+    images = [_block_name(block) for block in blocks if is_image(block)]
     return "\n".join(filter(None, (content_of(message), *images)))
 
 
-def _named(block: Any) -> str:
+def _block_name(block: Any) -> str:
     known = block.get("extras", {})
     size = f"{known.get('width')}x{known.get('height')}"
     return f"[image {known.get('name')}, {size} pixels]"

@@ -160,7 +160,7 @@ class Encoder:
 
         places = numpy.arange(ids.shape[1], dtype=numpy.int64)
         state = self._words[ids] + self._places[places] + self._kind
-        state = _normed(state, *self._norm)
+        state = _normalise_layer(state, *self._norm)
         hidden: Matrix = ((mask[:, None, None, :] - 1) * 1e9).astype(numpy.float32)
         for layer in self._layers:
             state = layer.run(state, hidden)
@@ -194,9 +194,9 @@ class _Layer:
         weights = numpy.exp(weights - weights.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         seen = (weights @ value).transpose(0, 2, 1, 3).reshape(count, length, size)
-        state = _normed(state + _dense(seen, *self._out), *self._first)
+        state = _normalise_layer(state + _dense(seen, *self._out), *self._first)
         wide = _gelu(_dense(state, *self._wide))
-        return _normed(state + _dense(wide, *self._narrow), *self._second)
+        return _normalise_layer(state + _dense(wide, *self._narrow), *self._second)
 
 
 def _dense(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
@@ -206,7 +206,7 @@ def _dense(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
     return flat.reshape(*state.shape[:-1], -1)
 
 
-def _normed(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
+def _normalise_layer(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
     import numpy
 
     state = state - state.mean(axis=-1, keepdims=True)
@@ -351,7 +351,7 @@ def word_pieces(text: str) -> list[int]:
     accents, punctuation and CJK characters apart, then the longest piece in the vocabulary first.
     """
     numbers = _vocabulary()
-    spaced = (f" {one} " if _stands_alone(one) else one for one in _normalised(text))
+    spaced = (f" {one} " if _stands_alone(one) else one for one in _normalise_text(text))
     found: list[int] = [numbers["[CLS]"]]
     for word in "".join(spaced).split():
         found += _pieces(word)
@@ -380,7 +380,7 @@ def _pieces(word: str) -> list[int]:
     return found
 
 
-def _normalised(text: str) -> Iterator[str]:
+def _normalise_text(text: str) -> Iterator[str]:
     """Yield the letters of `text` in lower case, without accents and control characters."""
     kept = (
         " " if letter in "\t\n\r" else letter

@@ -117,19 +117,19 @@ class _ClientJob(TerminalJob):
         return os.dup(self._terminal)
 
     def run(self, command: Sequence[str], keyboard: int | None) -> int:
-        status = self._asked(b"run", *map(os.fsencode, command))
+        status = self._read_request(b"run", *map(os.fsencode, command))
         if status.startswith(b"!"):
             number = int(status[1:])
             raise OSError(number, os.strerror(number), command[0])
         return int(status)
 
     def await_foreground(self) -> None:
-        self._asked(b"foreground")
+        self._read_request(b"foreground")
 
     def stop(self) -> None:
-        self._asked(b"stop")
+        self._read_request(b"stop")
 
-    def _asked(self, *words: bytes) -> bytes:
+    def _read_request(self, *words: bytes) -> bytes:
         with self._lock, contextlib.suppress(OSError):
             self._connection.send(b"\0".join(words))
             if reply := self._connection.recv(20):

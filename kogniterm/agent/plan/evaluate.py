@@ -143,7 +143,7 @@ def _given_up(
         plan = _fall_back(plan, step, note)
         return plan, f"{step.id} stays open. {where_we_are(plan, messages, lookup)}"
     updated = close_step(plan, step.id, status, Evidence(None, None, note))
-    needed = _needed(updated, step)
+    needed = _missing_result(updated, step)
     return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages, lookup)}"
 
 
@@ -153,7 +153,7 @@ def _fall_back(plan: Plan, step: PlanStep, why: str) -> Plan:
     return activate_next(with_step(plan, step))
 
 
-def _needed(plan: Plan, step: PlanStep) -> str:
+def _missing_result(plan: Plan, step: PlanStep) -> str:
     using = [one.id for one in plan.walk() if one.open and step.id in needs(one)]
     if not using:
         return ""
@@ -177,7 +177,7 @@ def _check_failed(
     if step.failed_checks >= FAIL_AFTER:
         summary = f"check failed {step.failed_checks} times: {attempt.note}"
         plan = close_step(plan, step.id, "failed", Evidence(None, None, summary))
-        now = f"{_needed(plan, step)}{where_we_are(plan, messages, lookup)}"
+        now = f"{_missing_result(plan, step)}{where_we_are(plan, messages, lookup)}"
         return plan, _failure(step, attempt, prompts.text("plan_steps.given_up", now=now))
     if step.failed_checks < CHANGE_AFTER:
         then = prompts.text("plan_steps.try_again")

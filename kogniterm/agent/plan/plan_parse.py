@@ -82,7 +82,7 @@ def parse_plan(
     ]
     raw_steps = arguments.get("steps")
     if not isinstance(raw_steps, Sequence) or isinstance(raw_steps, str) or not raw_steps:
-        raise _refused([Phrase("steps must be a list with at least one entry")])
+        raise _refusal([Phrase("steps must be a list with at least one entry")])
     if len(raw_steps) > MAX_STEPS:
         many = {"count": len(raw_steps), "most": MAX_STEPS}
         problems.append(Phrase("{count} steps given; at most {most} are allowed", many))
@@ -90,25 +90,25 @@ def parse_plan(
     if under_way is not None and going_on and not reason:
         problems.append(Phrase("a plan is in progress; state in reason why it changes"))
     changed = under_way if under_way is not None and reason else None
-    kept = _finished(changed, raw_steps) if changed is not None else ()
+    kept = _finished_steps(changed, raw_steps) if changed is not None else ()
     reader = _PlanReader(problems, kept, changed, inside, agents, check_problem)
     steps = reader.steps(raw_steps[:MAX_STEPS])
     problems += tool_problems(steps, tools, agents)
     if not steps and not problems:
         problems.append(Phrase("all given steps are already done"))
     if problems:
-        raise _refused([*problems, *reader.hiding])
+        raise _refusal([*problems, *reader.hiding])
     if reader.hiding:
         raise HiddenFailureError("Invalid plan: {problems}.", problems=tuple(reader.hiding))
     revision = changed.revision + 1 if changed is not None else 1
     return activate_next(Plan(goal=goal, steps=(*kept, *steps), revision=revision, reason=reason))
 
 
-def _refused(problems: Sequence[Phrase]) -> ToolError:
+def _refusal(problems: Sequence[Phrase]) -> ToolError:
     return ToolError("Invalid plan: {problems}.", problems=tuple(problems))
 
 
-def _finished(plan: Plan, raw_steps: Sequence[Any]) -> tuple[PlanStep, ...]:
+def _finished_steps(plan: Plan, raw_steps: Sequence[Any]) -> tuple[PlanStep, ...]:
     """Return the steps that a changed plan keeps: those done, and done parts of those now gone."""
     given = {str(raw.get("id")) for raw in raw_steps if isinstance(raw, Mapping)}
     kept: list[PlanStep] = []

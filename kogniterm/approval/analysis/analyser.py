@@ -541,7 +541,7 @@ def classify(
     data. Never raises, does no I/O, and takes time bounded by the text's length. Without `cwd`,
     relative paths count as inside the workspace.
     """
-    return _judged(command, cwd, workspace or cwd, values)[0]
+    return _analyse(command, cwd, workspace or cwd, values)[0]
 
 
 def values_after(
@@ -555,12 +555,12 @@ def values_after(
 
     One that was not `completed`, or may end early, may have left out any of its parts.
     """
-    after = _judged(command, cwd, cwd, values)[1]
+    after = _analyse(command, cwd, cwd, values)[1]
     return after if completed else after._replace(literal=after.literal & values.literal)
 
 
 @lru_cache(maxsize=_COMMANDS_KEPT)
-def _judged(
+def _analyse(
     command: str, cwd: str | None, workspace: str | None, values: ShellValues
 ) -> tuple[RiskReport, ShellValues]:
     """Return what `classify` and `values_after` do: a turn asks several times about its command."""

@@ -208,7 +208,7 @@ def parse_options(
 
 def _long(arg: CallWord, rules: Rules, rest: list[CallWord]) -> Iterable[CommandOption]:
     given, equals, value = arg.value.lstrip("-").partition("=")
-    name = given if given in rules.options else _completed(given, rules)
+    name = given if given in rules.options else _complete_option(given, rules)
     if equals:
         return [CommandOption(name, _tail(arg, value))]
     if rules.takes_value(name) and _value_follows(rest):
@@ -224,7 +224,7 @@ def _value_follows(rest: list[CallWord]) -> bool:
     return len(text) < 2 or text[0] != "-" or text[1:].isdigit()
 
 
-def _completed(given: str, rules: Rules) -> str:
+def _complete_option(given: str, rules: Rules) -> str:
     """Return the long option that `given` abbreviates, if that one matters."""
     if len(given) < 2:
         return given

@@ -73,7 +73,7 @@ class _Shell:
 def check_problem(command: str) -> tuple[Phrase, str] | None:
     """Return why the exit status of `command` cannot prove a step, and what hides it; or None."""
     try:
-        found = _masked(_node(parse(command), _Shell()), checks=True)
+        found = _masking_program(_node(parse(command), _Shell()), checks=True)
     except (_UnknownError, RecursionError):
         return Phrase("its exit status does not tell which program failed"), ""
     if found is None:
@@ -102,7 +102,7 @@ def with_exit_facts(command: str, result: CommandResult) -> CommandResult:
                 for one, name in zip(pipe, named[0], strict=True)
             )  # fmt: skip
         known = len(named) == len(shell.pipes) < 2 and not any(one.code for one in pipe[:-1])
-        found = _masked(programs, known=known)
+        found = _masking_program(programs, known=known)
         if found is not None:
             hidden = f"a failure of {found.name} would not change it ({found.by})"
             masked = hidden if found.by else f"{found.name} {ALWAYS_SUCCEEDS}"
@@ -116,7 +116,7 @@ def with_exit_facts(command: str, result: CommandResult) -> CommandResult:
     return replace(result, pipe=pipe, masked=masked)
 
 
-def _masked(
+def _masking_program(
     programs: list[_Program], *, checks: bool = False, known: bool = True
 ) -> _Program | None:
     """Return the program that takes the evidence from the exit status; None when there is some.
@@ -162,10 +162,10 @@ def _node(node: Node, shell: _Shell) -> list[_Program]:
         case tree.Group():
             own = replace(shell) if node.subshell or node.negated else shell
             words = [word for one in node.redirects for word in (one.target, one.body) if word]
-            inner = [*_substituted(words, shell), *_node(node.body, own)]
+            inner = [*_substituted_programs(words, shell), *_node(node.body, own)]
             return _hidden(inner, "!") if node.negated else inner
         case tree.Test():
-            return [*_substituted(node.words, shell), _Program("[[", "answers")]
+            return [*_substituted_programs(node.words, shell), _Program("[[", "answers")]
         case tree.Function():
             shell.defined.add(node.name)
             return []
@@ -181,7 +181,7 @@ def _compound(
     nodes: Iterable[Node], words: Iterable[Word], by: str, shell: _Shell
 ) -> list[_Program]:
     inner = [one for node in nodes for one in _node(node, replace(shell, errexit=False))]
-    return _hidden([*_substituted(words, shell), *inner], by)
+    return _hidden([*_substituted_programs(words, shell), *inner], by)
 
 
 def _sequence(node: tree.Sequence, shell: _Shell) -> list[_Program]:
@@ -223,7 +223,7 @@ def _simple(node: tree.Simple, shell: _Shell) -> list[_Program]:
     targets = [one.target for one in node.redirects if one.target is not None]
     values = [value for one in node.assignments for value in one.values]
     if node.words:
-        inner = _substituted((*node.words, *values, *targets, *bodies), shell)
+        inner = _substituted_programs((*node.words, *values, *targets, *bodies), shell)
         called = _call(_texts(node.words), bodies, shell)
         written = [one.target for one in node.redirects if one.target and one.op.strip("&>|") == ""]
         if any(one[:5] != "/dev/" and not one.isdigit() for one in _texts(written)):
@@ -233,7 +233,7 @@ def _simple(node: tree.Simple, shell: _Shell) -> list[_Program]:
     parts = [part for value in values for part in value.parts]
     if len(parts) == 1 and isinstance(parts[0], tree.Substitution):
         return _node(parts[0].node, replace(shell))  # `x=$(…)` ends like what is in it
-    return [*_substituted((*values, *targets, *bodies), shell), _Program("=", "quiet")]
+    return [*_substituted_programs((*values, *targets, *bodies), shell), _Program("=", "quiet")]
 
 
 def _call(texts: list[str], bodies: list[Word], shell: _Shell) -> list[_Program]:
@@ -311,7 +311,7 @@ def _kind(texts: list[str]) -> str:
     return "reads" if name in ("curl", "ps") or (rules and rules.base in _READS) else "acts"
 
 
-def _substituted(words: Iterable[Word], shell: _Shell) -> list[_Program]:
+def _substituted_programs(words: Iterable[Word], shell: _Shell) -> list[_Program]:
     """Return what substitutions in `words` run, which the exit status says nothing of."""
     found: list[_Program] = []
     for part in (part for word in words for part in word.parts):

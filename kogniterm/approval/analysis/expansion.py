@@ -90,7 +90,7 @@ class Scope:
         self.variables |= {str(number): CallWord("") for number in range(1, 10)}
         self.variables |= {str(number): value for number, value in enumerate(values[:9], 1)}
         for name, between in (("@", _CUT), ("*", " ")):
-            self.variables[name] = _joined(between.join(one.value for one in values), values)
+            self.variables[name] = _join_values(between.join(one.value for one in values), values)
 
     def resolve(self, value: str, *, glob: bool = False) -> ResolvedPath:
         """Return where the path `value` leads, through the links this command has made."""
@@ -136,7 +136,7 @@ class Scope:
             self.arrays |= other.arrays
 
 
-def _joined(text: str, values: Sequence[CallWord]) -> CallWord:
+def _join_values(text: str, values: Sequence[CallWord]) -> CallWord:
     """Return `text`, which was put together from `values`, with all that is known of them."""
     return CallWord(
         text,
@@ -249,7 +249,7 @@ def printed_text(part: Node, scope: Scope) -> str | None:
     return decoded.replace("%s", " ").replace("%b", " ")
 
 
-def _printed(node: Node, scope: Scope) -> str | None:
+def _printed_word(node: Node, scope: Scope) -> str | None:
     """Return the output of a substitution if it is known and is one plain word."""
     if not isinstance(node, Simple) or node.assignments or not node.words:
         return None
@@ -270,7 +270,7 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> CallWo
     if isinstance(part, Substitution):
         if part.kind != "command":
             return CallWord("/dev/fd/63", inner=(part,))
-        plainly = _printed(part.node, scope)
+        plainly = _printed_word(part.node, scope)
         if plainly is not None:
             return CallWord(plainly, split=True, inner=(part,))
         number = prints_number(part.node, scope)
@@ -479,7 +479,7 @@ def any_of(values: Sequence[CallWord]) -> CallWord:
         return NUMBER
     tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
     harmless = all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values) and not tainted
-    joined = _joined("./" + HOLE if harmless else HOLE, values)
+    joined = _join_values("./" + HOLE if harmless else HOLE, values)
     return joined._replace(glob=False, tainted=tainted, number=False)
 
 

@@ -32,7 +32,7 @@ def table_lines(name: str) -> dict[str, str]:
 
 
 @functools.cache
-def _listed(key: str) -> frozenset[str]:
+def _names_in(key: str) -> frozenset[str]:
     return names(table_lines("sensitive_paths")[key])
 
 
@@ -124,7 +124,7 @@ _PUBLIC = re.compile(
 
 @functools.cache
 def _name_pattern(key: str) -> re.Pattern[str]:
-    return re.compile("|".join(map(fnmatch.translate, _listed(key))))
+    return re.compile("|".join(map(fnmatch.translate, _names_in(key))))
 
 
 def _glob_matches(pattern: str, name: str) -> bool:
@@ -149,12 +149,12 @@ def _name_is_secret(name: str, *, glob: bool) -> bool:
         return False
     if name.startswith(("*.", HOLE)):
         return False
-    return any("*" not in one and _glob_matches(name, one) for one in _listed("secret-names"))
+    return any("*" not in one and _glob_matches(name, one) for one in _names_in("secret-names"))
 
 
 def _folder_is_secret(path: str, *, glob: bool) -> bool:
     parts = path.strip("/").split("/")
-    for folder in _listed("secret-folders"):
+    for folder in _names_in("secret-folders"):
         wanted = folder.split("/")
         for at in range(len(parts) - len(wanted) + 1):
             pairs = list(zip(parts[at : at + len(wanted)], wanted, strict=True))
@@ -167,7 +167,7 @@ def _folder_is_secret(path: str, *, glob: bool) -> bool:
 
 def holds_secret_folder(path: str, roots: Roots) -> bool:
     """Return whether a folder that keeps secrets lies below `path`."""
-    return any(within(f"{roots.home}/{folder}", path) for folder in _listed("secret-folders"))
+    return any(within(f"{roots.home}/{folder}", path) for folder in _names_in("secret-folders"))
 
 
 def _same(part: str, name: str, *, glob: bool) -> bool:
@@ -281,10 +281,10 @@ def is_inside_repository(path: str) -> bool:
 
 def is_steering(path: str) -> bool:
     """Return whether a change of `path` makes other programs run or trust something later."""
-    if posixpath.basename(path) in _listed("steering-names"):
+    if posixpath.basename(path) in _names_in("steering-names"):
         return True
     padded = f"{path}/"
-    return any(f"/{part}/" in padded for part in _listed("steering-folders"))
+    return any(f"/{part}/" in padded for part in _names_in("steering-folders"))
 
 
 _TOP = re.compile(

@@ -36,15 +36,15 @@ _Act = tuple[str, tuple[str, ...]]
 
 def same_command(command: str, folder: str, before: str, folder_before: str) -> bool:
     """Return whether `command` in `folder` is `before` in `folder_before`."""
-    return _form(_unnumbered(command), folder) == _form(_unnumbered(before), folder_before)
+    return _form(_remove_numbers(command), folder) == _form(_remove_numbers(before), folder_before)
 
 
 def repeats(command: str, folder: str, before: str, folder_before: str) -> bool:
     """Return whether `command` would do again what `before` did, or a part of it."""
     if same_command(command, folder, before, folder_before):
         return True
-    acts = _acts(_unnumbered(command), folder)
-    acts_before = _acts(_unnumbered(before), folder_before)
+    acts = _acts(_remove_numbers(command), folder)
+    acts_before = _acts(_remove_numbers(before), folder_before)
     return any(
         argv == argv_before and (where == where_before or _ANYWHERE in (where, where_before))
         for where, argv in acts
@@ -52,7 +52,7 @@ def repeats(command: str, folder: str, before: str, folder_before: str) -> bool:
     )
 
 
-def _unnumbered(command: str) -> str:
+def _remove_numbers(command: str) -> str:
     return _SECRET.sub("[secret]", command)
 
 
@@ -73,7 +73,9 @@ def _acts(command: str, folder: str) -> set[_Act]:
             acts |= {(entered, named), (entered if sure else start, named)}
         elif argv != UNREAD and argv[0] not in _MOVES:
             readers.add(argv)
-    changed = {_entered(folder, e.target) for e in report.effects if e.kind in ("write", "delete")}
+    changed = {
+        _enter_folder(folder, e.target) for e in report.effects if e.kind in ("write", "delete")
+    }
     return acts | {(path, argv) for path in changed for argv in readers or {()}}
 
 
@@ -85,7 +87,7 @@ def _is_straight(node: Node) -> bool:
     )
 
 
-def _entered(folder: str, name: str) -> str:
+def _enter_folder(folder: str, name: str) -> str:
     return posixpath.normpath(posixpath.join(folder, name))
 
 
@@ -96,7 +98,7 @@ def _form(command: str, folder: str) -> tuple[object, ...]:
         name = _folder_of(statements[0][1])
         if name is None:
             break
-        folder, statements = _entered(folder, name), statements[1:]
+        folder, statements = _enter_folder(folder, name), statements[1:]
     _, first = statements[0]
     rest = ((op, _plain(node)) for op, node in statements[1:])
     return folder, _plain(first), *rest

@@ -75,7 +75,7 @@ class WordLexer:
     def word(self) -> tuple[Part, ...]:
         steps = 0
         while self._at < self._end:
-            self._unquoted(self._text[self._at])
+            self._read_unquoted(self._text[self._at])
             steps += 1
             if len(self._parts) > MAX_PARTS or steps > MAX_STEPS:
                 self._opaque("a word with too many parts")
@@ -98,7 +98,7 @@ class WordLexer:
         self._parts.append(_opaque(why, quoted=quoted, **values))
         self._at = self._end
 
-    def _unquoted(self, char: str) -> None:
+    def _read_unquoted(self, char: str) -> None:
         text, at = self._text, self._at
         if char == "\\":
             if text[at + 1 : at + 2] != "\n":

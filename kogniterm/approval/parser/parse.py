@@ -350,7 +350,7 @@ class _Builder:
         given = self.account_for(children, node.start_byte)
         return Simple(tuple(self.assignment(child, depth) for child in given), ())
 
-    def _redirected(self, node: TreeNode, depth: int) -> Node:
+    def _read_redirects(self, node: TreeNode, depth: int) -> Node:
         body: Node | None = None
         parts = _WordReader()
         for child in self.account_for(node.children, node.start_byte):
@@ -488,7 +488,7 @@ class _Builder:
         if node.type in {"regex", "extglob_pattern"} and spans is NO_SPANS:
             return Word(raw, (Literal(_utf8(raw), quoted=True),))
         lexer = WordLexer(self.text, start, end, spans, pattern=node.type == "regex")
-        return Word(raw, tuple(map(_decoded, lexer.word())))
+        return Word(raw, tuple(map(_decode_part, lexer.word())))
 
     def calculation(self, node: TreeNode, start: int, end: int, depth: int) -> Word:
         """Return the arithmetic of `((…))` or a C-style loop, between `start` and `end`."""
@@ -594,7 +594,7 @@ def _utf8(text: str) -> str:
     return text.encode("latin-1").decode("utf-8", "replace")
 
 
-def _decoded(part: Part) -> Part:
+def _decode_part(part: Part) -> Part:
     if isinstance(part, Literal) and not part.text.isascii():
         return Literal(_utf8(part.text), part.quoted)
     return part
@@ -635,7 +635,7 @@ _READERS: dict[str, Callable[[_Builder, TreeNode, int], Node]] = {
     "unset_command": _Builder._declaration,
     "variable_assignment": _Builder._assignments,
     "variable_assignments": _Builder._assignments,
-    "redirected_statement": _Builder._redirected,
+    "redirected_statement": _Builder._read_redirects,
     "pipeline": _Builder._pipeline,
     "negated_command": lambda self, node, depth: Group(
         self.statement(node.children[-1], depth), negated=True

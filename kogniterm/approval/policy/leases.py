@@ -109,9 +109,9 @@ class Lease:
         if self.kind == "exact" and not self.anywhere:
             values = {"command": render(self.report.command), "folder": self.folder}
             exactly = Phrase("exactly this command: {command} (in {folder})", values)
-            return _placed(exactly, outside=self.outside)
+            return _with_place(exactly, outside=self.outside)
         words = _words(self.report, self.kind, self._root, anywhere=self.anywhere)
-        return _placed(words, outside=self.outside)
+        return _with_place(words, outside=self.outside)
 
     @property
     def _root(self) -> str:
@@ -280,7 +280,7 @@ class Offer:
     @property
     def label(self) -> Phrase:
         """The permission in words, with the place where its commands run."""
-        return _placed(self.text, outside=self.outside)
+        return _with_place(self.text, outside=self.outside)
 
 
 def edit_offers(report: RiskReport, *, workspace: str) -> tuple[Offer, ...]:
@@ -537,7 +537,7 @@ def _wider(effect: Effect) -> Phrase:
     return Phrase("it does not cover {kind} ({target})", words)
 
 
-def _placed(text: Phrase, *, outside: bool) -> Phrase:
+def _with_place(text: Phrase, *, outside: bool) -> Phrase:
     """Return a permission in words, with the place where its commands run if not the usual one."""
     return Phrase("outside the sandbox: {permission}", {"permission": text}) if outside else text
 

@@ -63,7 +63,7 @@ class Permission:
         return "\n".join((
             f"[[{_TABLE}]]",
             f"# {one_line(str(lease.text), _LONGEST_COMMENT)}",
-            *(f"{key} = {_quoted(value)}" for key, value in texts if value),
+            *(f"{key} = {_toml_string(value)}" for key, value in texts if value),
             *(f"{key} = true" for key in _FLAGS if getattr(lease, key)),
             *([f"effects = [{effects}]"] if effects else []),
             f"granted = {self.granted.isoformat()}",
@@ -190,16 +190,16 @@ def _effects(value: object) -> tuple[Effect, ...]:
 
 def _effect_toml(effect: Effect) -> str:
     outside = "true" if effect.outside else "false"
-    kind, target = _quoted(effect.kind), _quoted(effect.target)
+    kind, target = _toml_string(effect.kind), _toml_string(effect.target)
     return f"{{ kind = {kind}, target = {target}, outside = {outside} }}"
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     """Return `text` as a basic string of TOML, on one line."""
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape_character, text))}"'
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     hidden = ord(character) < 0x20 or ord(character) in (0x7F, 0x85, 0x2028, 0x2029)

@@ -257,7 +257,7 @@ def apply_cases(call: Call) -> None:
         "program": call.name, "verb": verb, "path": verb, "words": " ".join(call.words)[:80],
         "operand": "".join(operands[:1]),
     }  # fmt: skip
-    subjects = {True: _joined(operands), False: _joined(call.words)}
+    subjects = {True: _join_words(operands), False: _join_words(call.words)}
     for case in cases:
         if case.pattern.fullmatch(subjects[case.operands]):
             for effect in case.effects:
@@ -284,5 +284,5 @@ def apply_cases(call: Call) -> None:
                 return
 
 
-def _joined(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     return " ".join(word.replace(" ", "\xa0") or "''" for word in words)

@@ -162,7 +162,7 @@ def xargs(call: Call) -> None:
     if marks and marks[0]:
         line = given.strip() if given is not None else ""
         item = CallWord(line) if line and "\n" not in line else item
-        inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
+        inner = tuple(_fill_argument(arg, marks[0], item) for arg in inner)
     elif given is not None and parsed.has("0", "null"):
         inner = (*inner, *map(CallWord, given.rstrip("\n").split("\0")))
     elif given is not None and not parsed.has("d", "delimiter", "E"):
@@ -187,7 +187,7 @@ def _shell_over_items(call: Call, inner: tuple[CallWord, ...]) -> None:
         call.runs(text.value)
 
 
-def _replaced(arg: CallWord, mark: str, item: CallWord) -> CallWord:
+def _fill_argument(arg: CallWord, mark: str, item: CallWord) -> CallWord:
     if mark not in arg.value:
         return arg
     return CallWord(arg.value.replace(mark, item.value), tainted=item.tainted)

@@ -83,7 +83,7 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
     folder = paths_in_use().prompts
     if what is None:
         prompts.use(prompts.own_files(folder))
-        return _listed(list(prompts.in_force()))
+        return _list_values(list(prompts.in_force()))
     if name is None:
         raise UsageError("Name a prompt; kogniterm config prompts lists them.")
     name = name.removesuffix(".md")
@@ -98,7 +98,7 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
         )
     file = folder / f"{name}.md"
     if what == "copy":
-        return _copied(name, file)
+        return _copy_example(name, file)
     if what == "diff":
         return _difference(name, file)
     own = prompts.own_files(folder).get(name)
@@ -112,7 +112,7 @@ def _prompts(call: CallOptions, what: str | None, name: str | None) -> Report:
     )
 
 
-def _listed(files: Sequence[tuple[PromptFile, PromptFile | None]]) -> Report:
+def _list_values(files: Sequence[tuple[PromptFile, PromptFile | None]]) -> Report:
     from kogniterm import prompts
 
     data: dict[str, object] = {}
@@ -147,7 +147,7 @@ def _listed(files: Sequence[tuple[PromptFile, PromptFile | None]]) -> Report:
     return Report(data, rows=(head, *rows), notes=notes)
 
 
-def _copied(name: str, file: Path) -> Report:
+def _copy_example(name: str, file: Path) -> Report:
     from kogniterm import prompts
     from kogniterm.storage.folders import private_folder
 

@@ -56,11 +56,11 @@ def _command_help(words: list[str]) -> None:
 
     verb = options.find(words[0])
     if verb is None:
-        raise _unknown(words[0])
+        raise _unknown_topic(words[0])
     build_parser(verb).parse_args([*words, "--help"])
 
 
-def _unknown(word: str) -> UsageError:
+def _unknown_topic(word: str) -> UsageError:
     from kogniterm.text.spelling import closest_word
 
     names = {name: topic.name for topic in TOPICS for name in (topic.name, *topic.also)}

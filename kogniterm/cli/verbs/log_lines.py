@@ -49,7 +49,7 @@ def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> 
     if session:
         with open_sessions(call) as store:
             wanted = store.find(session).id
-    opened = _opened(file)
+    opened = _open_log(file)
     stored = "".join(one.read_text("utf-8", "replace") for one in _older(file))
     stored += opened.read() if opened is not None else ""
     kept = [*_of_session(stored.splitlines(), wanted)][-lines:]
@@ -62,7 +62,7 @@ def run(call: CallOptions, *, session: str | None, lines: int, follow: bool) -> 
     return Report(printed=True)
 
 
-def _opened(file: Path) -> TextIO | None:
+def _open_log(file: Path) -> TextIO | None:
     try:
         return file.open(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _new_lines(file: Path, opened: TextIO | None) -> Iterator[str]:
         *whole, rest = rest.split("\n")
         yield from whole
         if is_full or opened is None:
-            opened = _opened(file)
+            opened = _open_log(file)
         if not whole:
             time.sleep(POLL_SECONDS)
 

@@ -85,7 +85,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_actions(subparsers, "policy", ACTIONS, JSON)
 
 
-def _traced(entry: RuleTrace) -> str:
+def _trace_line(entry: RuleTrace) -> str:
     """Return a line of a verdict's trace; one that did not match decided nothing."""
     from kogniterm.ui.words.approval_words import decision_text, origin_text
 
@@ -123,7 +123,7 @@ def _check(call: CallOptions, command_text: list[str], mode: str, file: Path | N
         *(f"  - {translate(reason)}" for reason in reasons),
         *(f"  * {effect_text(effect)}" for effect in report.effects),
         _("Verdict in {mode} mode: {kind}").format(mode=called, kind=kind),
-        *map(_traced, verdict.trace),
+        *map(_trace_line, verdict.trace),
         *map(translate, notices),
     ]
     data = {

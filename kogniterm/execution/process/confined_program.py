@@ -147,9 +147,9 @@ class ConfinedProgram:
             os.close(lifeline)
         if self.process.stdin is not None:
             self.process.stdin.close()
-        await asyncio.shield(self._ended())
+        await asyncio.shield(self._wait_for_end())
 
-    async def _ended(self) -> None:
+    async def _wait_for_end(self) -> None:
         await self.process.wait()
         await self._listening
         # What was not read would keep its pipe open.

@@ -233,7 +233,7 @@ class Launcher:
         try:
             with self._lock:
                 if order.view is not None:
-                    return self._wrapped(order)
+                    return self._launch_wrapped(order)
                 return self._give(order)
         except OSError as error:
             raise ExecutionError(
@@ -298,7 +298,7 @@ class Launcher:
             raise not_started(message["error"])
         return message, fds
 
-    def _wrapped(self, order: Order) -> Launched:
+    def _launch_wrapped(self, order: Order) -> Launched:
         reports, report = os.pipe()
         ours, theirs = socket.socketpair()
         try:

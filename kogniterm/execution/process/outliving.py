@@ -47,7 +47,7 @@ def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: 
     """
     if outlives != DETACHED:
         return set()
-    disowned = _disowned(statuses)
+    disowned = _disowned_pids(statuses)
     found: set[int] = set()
     for state in states:
         # A session with a terminal of its own is that of a program which lends it: sudo, script.
@@ -73,7 +73,7 @@ def once_begun(leader: int) -> list[ProcessState]:
         time.sleep(_PAUSE)
 
 
-def _disowned(statuses: str) -> frozenset[int]:
+def _disowned_pids(statuses: str) -> frozenset[int]:
     """Return the processes that shells disowned, by the executor's folder of exit codes."""
     try:
         with open(f"{statuses}/{DISOWNED}", "rb") as file:  # noqa: PTH123 - no pathlib here

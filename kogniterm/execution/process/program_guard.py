@@ -102,7 +102,7 @@ def _wait(program: int, lifeline: int, ended: int, outer: int) -> int | None:
         ready, _, _ = select.select([lifeline, ended], [], [])
         if ended in ready:  # read first: what ends after the last look must be told again
             os.read(ended, 1 << 12)
-        while (found := _collected()) is not None:
+        while (found := _collect_child()) is not None:
             pid, status = found
             if pid == program:
                 return status
@@ -110,7 +110,7 @@ def _wait(program: int, lifeline: int, ended: int, outer: int) -> int | None:
             return None
 
 
-def _collected() -> tuple[int, int] | None:
+def _collect_child() -> tuple[int, int] | None:
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:

@@ -239,7 +239,7 @@ def start_inside(
             os.tcsetpgrp(0, os.getpid())
             set_signals(signal.SIG_DFL)
             kernel_rules.confine(order["view"]["rules"], built.broker)
-            channel = _moved(channel, above := max(handed) + 1)
+            channel = _move_up(channel, above := max(handed) + 1)
             _renumber([*handed.values()], [*handed], above)
             _become_shell(order)
         except (OSError, ValueError) as error:
@@ -335,7 +335,7 @@ def _copy(fd: int, above: int) -> int:
         raise OSError(errno.EMFILE, "too many open files (see ulimit -n)") from error
 
 
-def _moved(channel: socket.socket, above: int) -> socket.socket:
+def _move_up(channel: socket.socket, above: int) -> socket.socket:
     """Give the channel a number from `above` on, to leave lower ones to the shell."""
     copy = _copy(channel.fileno(), above)
     channel.close()  # not before: it tells what went wrong
@@ -388,7 +388,7 @@ def _lead(shell: int, report: int, leading: Leading | None) -> NoReturn:
         signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
     close_all_but(0, report)
     os.chdir("/")
-    ended = _ended(0)
+    ended = _ended_child(0)
     while ended is not None:
         if ended != shell and statuses and noted < _MOST_NOTED:
             noted += 1
@@ -396,7 +396,7 @@ def _lead(shell: int, report: int, leading: Leading | None) -> NoReturn:
             _note(f"{statuses}/{ended}", os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT))
         pid, status = os.waitpid(ended, 0)
         line = f"{SHELL_ENDED if pid == shell else CHILD_ENDED} {pid} {status}\n"
-        ended = _ended(os.WNOHANG)
+        ended = _ended_child(os.WNOHANG)
         if ended is None:
             # The end of a session leader hangs its terminal up, and with it goes what was typed
             # ahead. Giving the terminal up before keeps it.
@@ -408,7 +408,7 @@ def _lead(shell: int, report: int, leading: Leading | None) -> NoReturn:
         with contextlib.suppress(OSError):
             os.write(report, line.encode("ascii"))
         if ended == 0:
-            ended = _ended(0)
+            ended = _ended_child(0)
     os._exit(0)
 
 
@@ -435,7 +435,7 @@ def _end_all(leading: Leading) -> NoReturn:
     _let_go()
 
 
-def _ended(how: int) -> int | None:
+def _ended_child(how: int) -> int | None:
     """Return a child that has ended, not yet reaped; 0 if `how` forbids to wait, None for none."""
     while True:
         try:
@@ -491,7 +491,7 @@ def _execute_when_ordered(channel: socket.socket) -> None:
         if received is not None and "numbers" in received[0]:
             what, fds = received
             above = max((*what["numbers"], *what["terminals"])) + 1
-            channel = _moved(channel, above)
+            channel = _move_up(channel, above)
             _renumber(fds, what["numbers"], above)
             for number in what["terminals"]:
                 os.dup2(0, number)

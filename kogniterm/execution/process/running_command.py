@@ -233,7 +233,7 @@ class RunningCommand:
             self._hand.follow_size()
             if self._hand.hung_up:
                 self._begin_end("stopped", now)
-            elif self._suspended():
+            elif self._resume_suspended():
                 self.notes.append("The user suspended it; it continues as a job.")
                 self._ending = Ending("detached", None, left_running=True)
             return
@@ -336,7 +336,7 @@ class RunningCommand:
             if not self._read() or self.keeper.total == before:
                 return
 
-    def _suspended(self) -> bool:
+    def _resume_suspended(self) -> bool:
         """Return whether Ctrl-Z stopped the shell; it is continued, for jobs cannot be resumed."""
         for child in children(self.leader):
             state = process_state(child)

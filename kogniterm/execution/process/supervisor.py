@@ -351,12 +351,12 @@ class Supervisor:
         That of a sandbox went to its first process. Most of it ends with its terminal, but not what
         ignores the hang-up, nor a shell that was not in the foreground yet.
         """
-        end_tree(os.getpid(), spare=self._led)
+        end_tree(os.getpid(), spare=self._with_leaders)
         for _, sandbox in self._sandboxes:
             if sandbox.init and not sandbox.gone:
                 end_tree(sandbox.init)
 
-    def _led(self, states: list[ProcessState]) -> set[int]:
+    def _with_leaders(self, states: list[ProcessState]) -> set[int]:
         """Return the leaders among `states`, parents first, and all that is below them."""
         found = set(self._commands).union(*(one.children for _, one in self._sandboxes))
         for state in states:
@@ -390,18 +390,18 @@ class Supervisor:
     def _end_tree(self, command: _LedCommand) -> bool:
         """End what does not stay of a command; returns whether anything does."""
         states = once_begun(command.leader)
-        stays, everything = self._spared(command, states), {state.pid for state in states}
+        stays, everything = self._outliving(command, states), {state.pid for state in states}
         why = "kept" if command.kept else "detached"
         self._tell_of(command, states, stays, why)
         self._tell_of(command, states, everything - stays, self._why_ended(command))
-        end_tree(command.leader, spare=lambda now: self._spared(command, now))
+        end_tree(command.leader, spare=lambda now: self._outliving(command, now))
         if stays and descendants(command.leader):
             return True
         # Nothing is left to lead: it goes even if a child cannot be killed.
         signal_processes([command.leader], signal.SIGKILL)
         return False
 
-    def _spared(self, command: _LedCommand, states: list[ProcessState]) -> set[int]:
+    def _outliving(self, command: _LedCommand, states: list[ProcessState]) -> set[int]:
         """Return what of a command outlives the executor; inside a sandbox nothing can."""
         if self._outlives == NOTHING or command.sandbox is not None:
             return set()

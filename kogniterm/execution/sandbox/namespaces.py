@@ -133,7 +133,7 @@ class BuiltSandbox:
                 line.close()
                 inside()
 
-        helper, ours = _forked(enter)
+        helper, ours = _fork_with(enter)
         with ours:
             said, fds = _hear(ours)
         if self.init or not said.isdigit():
@@ -145,7 +145,7 @@ class BuiltSandbox:
 
     def _start_broker(self) -> None:
         spaces = self._spaces[NEW_USER], self._spaces[NEW_NETWORK]
-        pid, line = _forked(lambda line: local_sockets.serve(line, *spaces))
+        pid, line = _fork_with(lambda line: local_sockets.serve(line, *spaces))
         self.broker = line if line.recv(1) == local_sockets.READY else None
         self.children = {self.init, pid}
 
@@ -206,7 +206,7 @@ class BuiltSandbox:
             self._enter(left_out=NEW_PIDS)
             line.sendall(json.dumps(change()).encode("ascii"))
 
-        helper, ours = _forked(enter, socket.SOCK_STREAM)
+        helper, ours = _fork_with(enter, socket.SOCK_STREAM)
         with ours, ours.makefile("rb") as file:
             said = file.read()
         os.waitpid(helper, 0)
@@ -282,7 +282,7 @@ def _build(view: View, *, own_processes: bool) -> BuiltSandbox:
         else:
             _tell(line, b"%d" % init)
 
-    builder, ours = _forked(begin)
+    builder, ours = _fork_with(begin)
     os.waitpid(builder, 0)
     init, spaces = 0, list[int]()
     try:
@@ -516,7 +516,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _forked(
+def _fork_with(
     work: Callable[[socket.socket], object], kind: int = socket.SOCK_SEQPACKET
 ) -> tuple[int, socket.socket]:
     """Fork a process that calls `work` with a channel, on which it also tells why it failed.

@@ -103,7 +103,7 @@ def read_dump(
     known = (*previous.children, *(pid for pid in pids if pid is not None))
     pairs = ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace"), (b"f", b"noglob"))
     return ShellState(
-        variables=_restored(table, previous.variables, overlay, hidden),
+        variables=_merge_table(table, previous.variables, overlay, hidden),
         missing=FILLED_AT_START - table.keys(),
         functions=_functions(field["functions"], [name for _, name in listed], previous.background),
         function_flags={
@@ -136,7 +136,7 @@ def read_dump(
         exit_action=emulation.without_last_background(field["exit_action"], previous.background),
         background=background or previous.background,
         children=tuple(dict.fromkeys(known))[-_MOST_CHILDREN:],
-        ended=_ended(background, _number(field["ended"])),
+        ended=_read_end(background, _number(field["ended"])),
         jobs=emulation.known_jobs(previous.jobs, field["jobs"]),
         gone=bool(field["gone"]),
         held=bool(field["held"]),
@@ -210,13 +210,13 @@ def _names(value: bytes | None) -> frozenset[bytes]:
     return frozenset((value or b"").strip(b'"').split(b":")) - {b""}
 
 
-def _ended(background: int | None, code: int | None) -> tuple[int, int] | None:
+def _read_end(background: int | None, code: int | None) -> tuple[int, int] | None:
     if background is None or code is None or code == _NO_CHILD:
         return None
     return background, code
 
 
-def _restored(
+def _merge_table(
     table: dict[bytes, bytes],
     previous: Mapping[bytes, bytes],
     overlay: Mapping[bytes, bytes],

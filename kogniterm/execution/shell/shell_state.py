@@ -317,7 +317,7 @@ class Lineages(NamedTuple):
     @classmethod
     def first(cls, state: ShellState) -> Lineages:
         """Return the lineages before the first command, which gets `state`."""
-        return cls(state, str(_resolved(state.cwd, state.cwd)))
+        return cls(state, str(_resolve_folder(state.cwd, state.cwd)))
 
     def state(self, *, wrapped: bool) -> ShellState:
         """Return the state that the next command gets, in a sandbox when it is `wrapped`."""
@@ -330,9 +330,9 @@ class Lineages(NamedTuple):
         """Return the lineages after a sandboxed command left `left`."""
         before = self.state(wrapped=True)
         left = left.without_processes()
-        names = dict.fromkeys((*self.apart, *_changed(before, left)))
+        names = dict.fromkeys((*self.apart, *_changed_names(before, left)))
         changed = self._replace(inside=left, apart=tuple(names), elsewhere=None)
-        claimed = _resolved(left.cwd, self.real)
+        claimed = _resolve_folder(left.cwd, self.real)
         if left.cwd == self.outside.cwd and str(claimed) == self.real:
             return changed  # as it was, links of the user's included
         folder = claimed if left.gone else _existing(claimed)
@@ -345,7 +345,7 @@ class Lineages(NamedTuple):
     def after_outside(self, left: ShellState) -> Lineages:
         """Return the lineages after a command outside of sandboxes left `left`."""
         inside = None if self.inside is None else merge_changes(self.inside, self.outside, left)
-        return Lineages(left, str(_resolved(left.cwd, self.real)), inside)
+        return Lineages(left, str(_resolve_folder(left.cwd, self.real)), inside)
 
     def with_status(self, left: ShellState, *, wrapped: bool) -> Lineages:
         """Return the lineages with the exit status of a command that changed nothing else."""
@@ -367,11 +367,11 @@ class Lineages(NamedTuple):
         above it which has not.
         """
         cwd = Path(self.outside.cwd)
-        if _is_folder(cwd) and str(_resolved(str(cwd), "/")) == self.real:
+        if _is_folder(cwd) and str(_resolve_folder(str(cwd), "/")) == self.real:
             return str(cwd), self.real
         found = Path(self.real)
         while found != found.parent and not (
-            _is_folder(found) and _resolved(str(found), "/") == found
+            _is_folder(found) and _resolve_folder(str(found), "/") == found
         ):
             found = found.parent
         return str(found), str(found)
@@ -427,7 +427,7 @@ def _shown(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_NAME])
 
 
-def _resolved(wanted: str, before: str) -> Path:
+def _resolve_folder(wanted: str, before: str) -> Path:
     """Return `wanted` without links. A sandboxed command may claim anything: then `before`."""
     folder = Path(wanted)
     try:
@@ -455,20 +455,22 @@ def merge_changes(inside: ShellState, before: ShellState, after: ShellState) -> 
         if before.fresh is None
         else frozenset()
     )
-    variables = _applied(inside.variables, before.variables, after.variables, given)
+    variables = _apply_changes(inside.variables, before.variables, after.variables, given)
     return replace(
         inside,
         variables=variables,
         missing=frozenset(name for name in inside.missing | after.missing if name not in variables),
-        functions=_applied(inside.functions, before.functions, after.functions),
-        function_flags=_applied(inside.function_flags, before.function_flags, after.function_flags),
-        aliases=_applied(inside.aliases, before.aliases, after.aliases),
-        traps=_applied(inside.traps, before.traps, after.traps),
-        shopts=_switched(
+        functions=_apply_changes(inside.functions, before.functions, after.functions),
+        function_flags=_apply_changes(
+            inside.function_flags, before.function_flags, after.function_flags
+        ),
+        aliases=_apply_changes(inside.aliases, before.aliases, after.aliases),
+        traps=_apply_changes(inside.traps, before.traps, after.traps),
+        shopts=_switched_options(
             inside.shopts or frozenset(), before.shopts or fresh.shopts, after.shopts or frozenset()
         ),
-        options=_switched(inside.options, before.options, after.options),
-        disabled=_switched(inside.disabled, before.disabled, after.disabled),
+        options=_switched_options(inside.options, before.options, after.options),
+        disabled=_switched_options(inside.disabled, before.disabled, after.disabled),
         positional=_newer(inside.positional, before.positional, after.positional),
         folders=after.folders if after.folders[1:] != before.folders[1:] else inside.folders,
         umask=_newer(inside.umask, before.umask, after.umask),
@@ -485,13 +487,13 @@ def _newer(inside: bytes, before: bytes, after: bytes) -> bytes:
     return inside if after == before else after
 
 
-def _switched(
+def _switched_options(
     inside: frozenset[bytes], before: frozenset[bytes], after: frozenset[bytes]
 ) -> frozenset[bytes]:
     return (inside | (after - before)) - (before - after)
 
 
-def _applied(
+def _apply_changes(
     inside: Mapping[bytes, bytes],
     before: Mapping[bytes, bytes],
     after: Mapping[bytes, bytes],
@@ -508,7 +510,7 @@ def _applied(
     return table
 
 
-def _changed(before: ShellState, after: ShellState) -> list[bytes]:
+def _changed_names(before: ShellState, after: ShellState) -> list[bytes]:
     """Return the names of variables, functions and aliases that differ, and are worth telling."""
     names: set[bytes] = set()
     for old, new in (
@@ -523,7 +525,7 @@ def _changed(before: ShellState, after: ShellState) -> list[bytes]:
 def changed_names(before: ShellState, after: ShellState) -> tuple[str, ...]:
     """Return a few of the differences of two states that would be carried over, for a note."""
     given = FILLED_AT_START if before.fresh is None else frozenset()
-    names = [_shown(decode(name)) for name in _changed(before, after) if name not in given]
+    names = [_shown(decode(name)) for name in _changed_names(before, after) if name not in given]
     names += ["cwd"] if before.cwd != after.cwd else []
     return (*names[:_MOST_SAID], *("…" for _ in names[_MOST_SAID : _MOST_SAID + 1]))
 

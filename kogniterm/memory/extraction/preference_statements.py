@@ -57,7 +57,7 @@ def preferences_in(text: str) -> list[Stated]:
         return []
     first, _end, rest = own.partition("\n")
     sentences = [one[0].strip() for one in _SENTENCE.finditer(first) if one[0].strip()]
-    found = [_stated(one) for one in sentences]
+    found = [_find_preferences(one) for one in sentences]
     # Beside a task, a sentence without "always" is about the task.
     whole = not rest.strip() and all(found)
     return [one for one, standing in filter(None, found) if standing or whole]
@@ -70,7 +70,7 @@ def without_preferences(text: str) -> str:
     return text.strip()
 
 
-def _stated(sentence: str) -> tuple[Stated, bool] | None:
+def _find_preferences(sentence: str) -> tuple[Stated, bool] | None:
     """Return the preferences in a sentence, and whether it says that they are for later."""
     if len(sentence) > LONGEST or _QUOTES.search(sentence) or _LIST.match(sentence):
         return None

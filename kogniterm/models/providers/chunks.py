@@ -258,14 +258,14 @@ def sources_of(message: AIMessage) -> tuple[WebSource, ...]:
     blocks = [block for block in message.content if isinstance(block, Mapping)]
     grounding = message.response_metadata.get("grounding_metadata") or {}
     found: dict[str, WebSource] = {}
-    for one in (*_grounded(grounding), *_cited(blocks)):
+    for one in (*_gemini_sources(grounding), *_cited_sources(blocks)):
         before = found.get(one.url)
         if before is None or not before.text:
             found[one.url] = one
     return tuple(found.values())
 
 
-def _grounded(metadata: Mapping[str, Any]) -> Iterator[WebSource]:
+def _gemini_sources(metadata: Mapping[str, Any]) -> Iterator[WebSource]:
     """Yield Gemini's sources: pages, each with the passages of the reply that rest on it."""
     passages: dict[int, list[str]] = {}
     for support in metadata.get("grounding_supports") or ():
@@ -279,7 +279,7 @@ def _grounded(metadata: Mapping[str, Any]) -> Iterator[WebSource]:
             yield WebSource(str(web.get("title") or ""), str(web["uri"]), text)
 
 
-def _cited(blocks: Iterable[Mapping[str, Any]]) -> Iterator[WebSource]:
+def _cited_sources(blocks: Iterable[Mapping[str, Any]]) -> Iterator[WebSource]:
     """Yield the sources of Anthropic (results and citations) and of OpenAI (annotations)."""
     for block in blocks:
         results = block.get("content") if block.get("type") == "web_search_tool_result" else ()

@@ -134,8 +134,10 @@ def _tools(
 ) -> tuple[str, ...]:
     """Return the tools that a file gives its sub-agent; a name that no tool has is told of."""
     wanted = document.words("tools")
-    forbidden = {tool for one in document.words("disallowedtools") for tool in _named(one, known)}
-    unknown = [one for one in wanted if one != "*" and not _named(one, known)]
+    forbidden = {
+        tool for one in document.words("disallowedtools") for tool in _tools_behind(one, known)
+    }
+    unknown = [one for one in wanted if one != "*" and not _tools_behind(one, known)]
     if unknown:
         notices.append(
             Phrase(
@@ -143,13 +145,13 @@ def _tools(
                 {**values, "tools": ", ".join(one_line(one, 40) for one in unknown[:5])},
             )
         )
-    given = [tool for one in wanted for tool in _named(one, known)]
+    given = [tool for one in wanted for tool in _tools_behind(one, known)]
     if "tools" not in document.fields or "*" in wanted:
         given = [*TOOL_SETS["run"], *given]
     return tuple(one for one in dict.fromkeys(given) if one not in forbidden and one not in NEVER)
 
 
-def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
+def _tools_behind(text: str, known: Collection[str]) -> tuple[str, ...]:
     """Return the tools behind a name of any agent; what a pattern narrows is left to approval."""
     if text in known:
         return (text,)

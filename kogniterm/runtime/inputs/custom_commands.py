@@ -169,7 +169,7 @@ def _from_markdown(name: str, text: str) -> CustomCommand:
     return CustomCommand(
         name,
         template,
-        _described(document.text("description"), template),
+        _describe_input(document.text("description"), template),
         _hint(shown, template),
         model=model if model != "inherit" else "",
         allowed_tools=document.words("allowed-tools"),
@@ -186,10 +186,10 @@ def _from_toml(name: str, text: str) -> CustomCommand | Phrase:
         return Phrase("it has no prompt")
     template = Template(clean(prompt), "gemini")
     words = described if isinstance(described, str) else ""
-    return CustomCommand(name, template, _described(words, template), _hint("", template))
+    return CustomCommand(name, template, _describe_input(words, template), _hint("", template))
 
 
-def _described(given: str, template: Template) -> str:
+def _describe_input(given: str, template: Template) -> str:
     first = template.body.strip().partition("\n")[0].lstrip("# ")
     return one_line(given, 100) or one_line(first, 60)
 

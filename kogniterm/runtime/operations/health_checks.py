@@ -190,7 +190,7 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
         yield chosen
         return
     runtime = next(one for one in PROVIDERS if one.name == "local")
-    has_runtime = not runtime.package or _installed(runtime.package)
+    has_runtime = not runtime.package or _is_installed(runtime.package)
     weights = Path(settings.local_weights) if settings.local_weights else paths.weights
     has_weights = weights.is_file() or any(weights.glob("*.gguf"))
     if has_runtime and has_weights:
@@ -233,7 +233,7 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
             yield Finding("ok", what)
         return
     yield Finding("ok", Phrase("database: PostgreSQL (database_url)"))
-    if not _installed("psycopg"):
+    if not _is_installed("psycopg"):
         missing = Phrase("PostgreSQL driver: not installed")
         yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
 
@@ -337,7 +337,7 @@ _LACKING = {
 """Texts for what a kind of sandbox lacks, by the ability in its table."""
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
@@ -346,8 +346,8 @@ def _optional_packages() -> Iterator[Finding]:
 
     known = [(one.distribution, one.package) for one in PROVIDERS]
     known += [(package, module) for _user, package, module in rows("PACKAGES")]
-    there = {name: _installed(module) for name, module in known if name and module}
-    there |= {"psycopg": _installed("psycopg")}
+    there = {name: _is_installed(module) for name, module in known if name and module}
+    there |= {"psycopg": _is_installed("psycopg")}
     for package, installed in there.items():
         yield package_finding(package, installed=installed)
 

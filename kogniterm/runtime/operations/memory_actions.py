@@ -125,7 +125,7 @@ def edit_memory(access: MemoryAccess, name: str, words: list[str]) -> Report:
         told = Phrase("{id}: {text}", {"id": edited.label, "text": edited.told})
         return Report(lesson_as_json(edited), [told])
     _require_current(found)
-    return _changed(memory, memory.updater.edit(found, text))
+    return _report_change(memory, memory.updater.edit(found, text))
 
 
 def change_fact(change: FactChange, access: MemoryAccess, name: str, off: bool = False) -> Report:
@@ -134,11 +134,11 @@ def change_fact(change: FactChange, access: MemoryAccess, name: str, off: bool =
     memory = access.memory
     fact, updater = memory.get(name), memory.updater
     if change == "undo":
-        return _changed(memory, updater.undo(fact))
+        return _report_change(memory, updater.undo(fact))
     _require_current(fact)
     if change == "confirm":
-        return _changed(memory, updater.confirm(fact))
-    return _changed(memory, updater.pin(fact, not off))
+        return _report_change(memory, updater.confirm(fact))
+    return _report_change(memory, updater.pin(fact, not off))
 
 
 def _require_current(fact: Fact) -> None:
@@ -150,7 +150,7 @@ def _require_current(fact: Fact) -> None:
         )
 
 
-def _changed(memory: Memory, fact: Fact) -> Report:
+def _report_change(memory: Memory, fact: Fact) -> Report:
     told = Phrase("{id}: {text}", {"id": fact.label, "text": fact.text})
     return Report(fact_as_json(fact, memory.clock.now()), [told])
 

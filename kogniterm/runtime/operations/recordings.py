@@ -29,12 +29,12 @@ class Recorded(NamedTuple):
 
 def recorded_session(store: SessionStore, reference: str) -> Recorded:
     """Read a session; records that cannot be read are left out."""
-    return _recorded(stored_records(store.database, store.find(reference).id))
+    return _read_recording(stored_records(store.database, store.find(reference).id))
 
 
 def recorded_file(file: Path) -> Recorded:
     """Read the session of an export or a bug report. Raises `UsageError`."""
-    return _recorded(read_session(read_lines(str(file))).rows)
+    return _read_recording(read_session(read_lines(str(file))).rows)
 
 
 def read_recording(file: Path) -> Recording:
@@ -43,7 +43,7 @@ def read_recording(file: Path) -> Recording:
     return Recording(recorded.model, tuple(recorded_calls(recorded.records, judged=JUDGED)))
 
 
-def _recorded(rows: Iterable[StoredRecord]) -> Recorded:
+def _read_recording(rows: Iterable[StoredRecord]) -> Recorded:
     records = []
     for stored in rows:
         with suppress(StorageCorruptError):

@@ -92,7 +92,7 @@ class Listed(NamedTuple):
 def tools_of_session(session: LiveSession) -> Listed:
     """Return the tools of an open session, in its present modes."""
     service, modes = session.extensions.tools, session.modes
-    listed = _listed(service.known, session.policy.in_force, modes.approval, modes.plan_mode)
+    listed = _list_tools(service.known, session.policy.in_force, modes.approval, modes.plan_mode)
     if not modes.model.info.one_command:
         return listed
     why = Phrase("model {model}", {"model": modes.model.info.name})
@@ -118,11 +118,11 @@ def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     prompts.use(prompts.own_files(paths.prompts))
     place = Surroundings(folder, environment(), None, lambda: "", files)  # none is started
     known = gather_tools(settings, rules, folder, servers=open_servers(paths, place))
-    listed = _listed(known, rules, settings.approval_mode, settings.plan)
+    listed = _list_tools(known, rules, settings.approval_mode, settings.plan)
     return Listed(listed.entries, (*known.notices, *notices))
 
 
-def _listed(known: ToolSet, rules: RuleSet, mode: ApprovalMode, plans: PlanMode) -> Listed:
+def _list_tools(known: ToolSet, rules: RuleSet, mode: ApprovalMode, plans: PlanMode) -> Listed:
     return Listed(tuple(_entry(spec, known, rules, mode, plans) for spec in known.specs))
 
 

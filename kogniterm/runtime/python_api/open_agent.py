@@ -163,7 +163,7 @@ class Agent:
             return await asyncio.shield(turn)
         except asyncio.CancelledError:
             # The turn ends with an answer of its own, but whoever cancelled waits for the error.
-            await self._stopped(turn)
+            await self._stop_turn(turn)
             raise
 
     async def events(
@@ -192,7 +192,7 @@ class Agent:
                 yield event
             await turn
         finally:
-            await self._stopped(turn)
+            await self._stop_turn(turn)
 
     def stop(self) -> None:
         """Stop the running task, if any: its `run` returns an answer that says "interrupted"."""
@@ -202,7 +202,7 @@ class Agent:
     async def aclose(self) -> None:
         """End what still runs, finish learning, and release the session. Safe to call twice."""
         if self._turn is not None:
-            await self._stopped(self._turn)
+            await self._stop_turn(self._turn)
         await asyncio.to_thread(self.session.end_jobs)
         await self.session.finish()
         self.session.close()
@@ -270,7 +270,7 @@ class Agent:
         self._turn = asyncio.ensure_future(running)
         return self._turn
 
-    async def _stopped(self, turn: asyncio.Task[Answer]) -> None:
+    async def _stop_turn(self, turn: asyncio.Task[Answer]) -> None:
         """Stop `turn` and wait until it has settled what was open."""
         if not turn.done():
             turn.cancel()
@@ -280,7 +280,7 @@ class Agent:
     async def _ask(self, question: Question, answers: Iterable[str | Phrase]) -> str | None:
         assert self.ask is not None
         words = question if isinstance(question, str) else "\n".join(map(str, question))
-        return await _awaited(self.ask(words, tuple(map(str, answers))))
+        return await _run_awaitable(self.ask(words, tuple(map(str, answers))))
 
 
 class ProgramApprover:
@@ -294,7 +294,7 @@ class ProgramApprover:
     ) -> Decision:
         """Return the callback's decision on `request`."""
         del verdict
-        decided = await _awaited(self.approve(request, report))
+        decided = await _run_awaitable(self.approve(request, report))
         if isinstance(decided, Decision):
             return decided
         return Decision("approve" if decided else "reject", request.command, events.BY_PROGRAM)
@@ -305,7 +305,7 @@ class ProgramApprover:
         return PlanReview("approve", plan, events.BY_PROGRAM)
 
 
-async def _awaited(value: MaybeAwaitable[T]) -> T:
+async def _run_awaitable(value: MaybeAwaitable[T]) -> T:
     if inspect.isawaitable(value):
         found: T = await value
         return found

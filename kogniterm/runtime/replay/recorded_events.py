@@ -142,7 +142,7 @@ class _Reader:
         by = sorted(self._refused_by, key=lambda one: one == "person")
         used = [node.usage for node in turn.nodes]
         used += [one.outcome.usage for one in turn.ended if one.outcome is not None]
-        waited = sum(map(_waited, turn.actions.values()))
+        waited = sum(map(_waiting_seconds, turn.actions.values()))
         return Answer(
             ended.answer,
             ended.stop,  # type: ignore[arg-type]  # the records hold it as it was given
@@ -167,7 +167,7 @@ class _Reader:
             elif message.type == "tool" and not message.text.startswith(_CANCELLED):
                 yield self._ran(message, update.agent)  # type: ignore[arg-type]  # its type says so
         if not update.agent:
-            yield from self._planned(update.plan)
+            yield from self._plan_events(update.plan)
 
     def _said(self, message: AIMessage, agent: str) -> Iterator[Item]:
         for call in message.tool_calls:
@@ -185,7 +185,7 @@ class _Reader:
             str(message.name), arguments, message.text, failed, agent, malformed=malformed
         )
 
-    def _planned(self, plan: Plan | None) -> Iterator[Item]:
+    def _plan_events(self, plan: Plan | None) -> Iterator[Item]:
         if plan is not None and plan != self._plan:
             before, self._plan = self._plan, plan
             yield events.PlanChanged(plan, before)
@@ -201,16 +201,16 @@ class _Reader:
                     proposed, one.report, one.verdict, one.cwd or self._folder
                 )
             if decision is not None and request.tool == MAKE_PLAN.name:
-                yield from self._reviewed(request, decision)
+                yield from self._review_events(request, decision)
             elif decision is not None:
                 if decision.kind == "reject":
                     self._refused_by.append(decision.by)
                 yield events.ActionDecided(request, decision)
         if action.outcome is not None:
             yield from self._outcome(action, action.outcome)
-            yield from self._planned(action.outcome.plan)
+            yield from self._plan_events(action.outcome.plan)
 
-    def _reviewed(self, request: ActionRequest, decision: Decision) -> Iterator[Item]:
+    def _review_events(self, request: ActionRequest, decision: Decision) -> Iterator[Item]:
         if decision.kind == "reject":
             try:
                 proposed = parse_plan(request.arguments, self._plan, agents=None)
@@ -236,10 +236,10 @@ class _Reader:
             yield (
                 Replied(request.arguments["question"], answers, reply_in(outcome.message.text))
                 if outcome.status == "finished"
-                else _ended(request, outcome)
+                else _end_event(request, outcome)
             )
         elif action.intent is not None:
-            yield _ended(request, outcome)
+            yield _end_event(request, outcome)
         elif action.decision is not None and action.decision.kind == "approve":
             changed = CHANGED.match(outcome.message.text)
             if changed is not None:
@@ -248,7 +248,7 @@ class _Reader:
                 yield events.ActionDecided(request, decision)
 
 
-def _waited(action: PastAction) -> float:
+def _waiting_seconds(action: PastAction) -> float:
     """Return the seconds that a question waited for the user."""
     decision, decided = action.decision, action.decided
     if decided is not None and decision is not None and decision.by == "person":
@@ -257,7 +257,7 @@ def _waited(action: PastAction) -> float:
     return action.ended - action.asked if questioned and action.ended is not None else 0.0
 
 
-def _ended(request: ActionRequest, body: Outcome) -> events.ActionEnded:
+def _end_event(request: ActionRequest, body: Outcome) -> events.ActionEnded:
     """Return the end of an action that is no command."""
     given = ""
     if request.effect == "network":

@@ -133,14 +133,14 @@ class RecordedContext(ContextService):
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         return replace(
             ContextService.think_context(self, io, count),
-            may_continue=self._stopped,
+            may_continue=self._stop_reason,
             instructions_due=self._heard,
             said_meanwhile=lambda agent: (),
             has_room=lambda _: self.player.compaction(self.journal.records()) is None,
             delegates=True,
         )
 
-    async def _stopped(self, agent: str) -> Phrase | None:
+    async def _stop_reason(self, agent: str) -> Phrase | None:
         """Return why an agent was stopped before its next model call, if it was."""
         return None if any(self.player.model.waiting(agent)) else self.player.turn.stops.get(agent)
 

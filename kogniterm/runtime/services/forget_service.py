@@ -80,7 +80,7 @@ class ForgetService:
         except UsageError as error:
             raise ToolError("{reason}", reason=str(error)) from error
         carry_out = partial(forgetter.carry_out, request)
-        receipt = await self._ask_and_forget(request, what, self._asked, carry_out)
+        receipt = await self._ask_and_forget(request, what, self._ask_driver, carry_out)
         if receipt is None:
             return "The user chose to keep it; nothing was forgotten."
         return "\n".join(str(text) for text, _level in describe_receipt(receipt))
@@ -98,7 +98,7 @@ class ForgetService:
         """Ask whether to forget what a typed sentence asks for; needs no model."""
         what = ", ".join(request.labels) or ", ".join(request.phrases)
         try:
-            agreed = await self._asked(_question(what), self._lines(request))
+            agreed = await self._ask_driver(_question(what), self._lines(request))
         except ToolError:
             return "unattended"
         return "forget" if agreed else "keep"
@@ -137,7 +137,7 @@ class ForgetService:
         self._forgot(request.terms)
         return receipt
 
-    async def _asked(self, question: Phrase, lines: Sequence[Phrase]) -> bool:
+    async def _ask_driver(self, question: Phrase, lines: Sequence[Phrase]) -> bool:
         """Ask whoever drives the turn. Raises `ToolError` where nobody does."""
         return await self.asker.ask([question, *lines], [FORGET, KEEP]) == str(FORGET)
 

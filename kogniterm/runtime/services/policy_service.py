@@ -374,7 +374,7 @@ class PolicyService:
             # Without the grant it is refused below, whatever allows it.
             rules += RuleSet((Rule("allow", GRANTED, programs=(*use.programs, *HARMLESS)),))
         leases = () if use.names else self._usable_leases()
-        verdict, lease = self._judged(request, report, cwd, rules, leases, circumstances)
+        verdict, lease = self._judge_rules(request, report, cwd, rules, leases, circumstances)
         if verdict.kind == "ask" and self.secrets.answers == "later":
             refusal = refusal or secret  # an answer that was stored allows no secret
         if refusal is not None and verdict.kind != "deny":
@@ -382,7 +382,7 @@ class PolicyService:
             return Verdict("deny", (refusal,), trace), None
         return verdict, lease
 
-    def _judged(
+    def _judge_rules(
         self,
         request: ActionRequest,
         report: RiskReport,
@@ -760,7 +760,7 @@ def _with_repository(report: RiskReport, exported: str, workspace: str, cwd: str
     if not report.git_calls or report.label == "dangerous":
         return report
     known = [call for call in report.git_calls if call.folder]
-    folders = [*(_folder(call.folder) for call in known), *_entered(report, cwd)]
+    folders = [*(_folder(call.folder) for call in known), *_git_folders(report, cwd)]
     verbs = frozenset(call.verb for call in report.git_calls)
     reading = report.label == "safe_readonly"
     started = find_started(folders, verbs, reading=reading, workspace=workspace)
@@ -820,7 +820,7 @@ _MAKE_FOLDERS = frozenset({"init", "clone", "submodule", "worktree"})
 _MOST_FOLDERS = 64
 
 
-def _entered(report: RiskReport, cwd: str) -> Sequence[Path]:
+def _git_folders(report: RiskReport, cwd: str) -> Sequence[Path]:
     """Return the folders in which git may work, if changes of the folder fail or follow links."""
     found = {cwd: None}
     for step in report.git_calls[0].entered:

@@ -130,12 +130,12 @@ class SandboxService:
         """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
             return SandboxFindings()
-        named, notices = self._planted(result, box)
+        named, notices = self._restore_planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         self.answers = answers
         notes = [
-            *self._misled(command, box, report),
-            *self._stopped(command, result, box),
+            *self._possible_errors(command, box, report),
+            *self._describe_stopped(command, result, box),
             *([] if self._both else _seen_in(box, report)),
         ]
         if named:
@@ -156,12 +156,14 @@ class SandboxService:
             self.stopped.clear()
         return SandboxFindings(note, tuple(notices), changed, failure.said if failure else None)
 
-    def _planted(self, result: CommandResult, box: Sandbox) -> tuple[list[Phrase], list[Phrase]]:
+    def _restore_planted(
+        self, result: CommandResult, box: Sandbox
+    ) -> tuple[list[Phrase], list[Phrase]]:
         """Return what became of files that other tools read or run, and what the user is told."""
         if box.reads_only and not self._still_runs:
             return [], []
         after = box.search()
-        named = _named(find_planted(self._before, after.states), box.workspace)
+        named = _describe_changes(find_planted(self._before, after.states), box.workspace)
         self._before = after.states
         self._still_runs = any(job.state == "running" for job in result.jobs)
         notices = [_notice(named)] if named else []
@@ -200,7 +202,7 @@ class SandboxService:
             return ""
         return prompts.text(f"sandbox.outside_{self.answers}")
 
-    def _misled(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:
+    def _possible_errors(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:
         """Return what a command may have got wrong."""
         shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
         shown |= {"sockets"} if box.local_sockets else set()
@@ -218,7 +220,7 @@ class SandboxService:
             "not visible inside."
         ]
 
-    def _stopped(self, command: str, result: CommandResult, box: Sandbox) -> list[str]:
+    def _describe_stopped(self, command: str, result: CommandResult, box: Sandbox) -> list[str]:
         code = next((one.code for one in result.pipe if one.code), result.exit_code)
         failure = approval.sandbox_failure(result.text, code, command)
         shown = box.reads_only and not code  # files may hold such messages
@@ -274,7 +276,7 @@ def _programs(report: RiskReport) -> set[str]:
     return {PurePath(argv[0]).name for argv in report.programs if argv}
 
 
-def _named(different: Sequence[tuple[str, How]], workspace: str) -> list[Phrase]:
+def _describe_changes(different: Sequence[tuple[str, How]], workspace: str) -> list[Phrase]:
     """Return what became of the files, by their paths from the workspace as they may be shown.
 
     Several of one folder, in which the same became of them, are one entry.

@@ -195,7 +195,7 @@ def walk(folder: Path) -> ProjectWalk:
     for place in PLACES:
         if place.kind == "skill":
             here = [_skill(folder, name) for name in _folders(folder, place)]
-            found += _named(here)
+            found += _skill_files(here)
             skills += here
             continue
         if place.kind == "plugin":
@@ -254,7 +254,7 @@ def walk_plugin(folder: Path, name: str, *, own: bool = False) -> ProjectWalk:
         )
         for top, inside in skills.items()
     ]
-    files += _named(described)
+    files += _skill_files(described)
     files += (
         replace(one, name=f"{name}/{one.name}", kind="plugin", part=name, plugin=plugin)
         for one in unused.values()
@@ -276,7 +276,7 @@ def plugin_problem(path: str, why: Phrase) -> Phrase:
     return Phrase("Plugin {path} not used: {why}.", {"path": path, "why": why})
 
 
-def _named(skills: Iterable[ProjectSkill]) -> Iterator[ProjectFile]:
+def _skill_files(skills: Iterable[ProjectSkill]) -> Iterator[ProjectFile]:
     """Yield the files of skills, named from the workspace."""
     for one in skills:
         yield from (

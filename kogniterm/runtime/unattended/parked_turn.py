@@ -74,7 +74,7 @@ class Parking:
             now = session.state.plan
             if asked and asked.plan and now and now.revision == asked.plan.revision:
                 digest = signed_answers.question_digest(session.id, asked)
-                if (found := self._stored(replace(asked, digest=digest))) is not None:
+                if (found := self._signed_answer(replace(asked, digest=digest))) is not None:
                     review = _review(asked.plan, found)
                     use_grant(session.journal, session.modes, review)
 
@@ -117,7 +117,7 @@ class Parking:
         files = asked.script_hashes if asked else {}
         question = self._new("action", request.command, files, request=kept, report=report,
                              verdict=verdict)  # fmt: skip
-        found = self._stored(question)
+        found = self._signed_answer(question)
         if found is None:
             preview = tuple(session.undo.preview(request, report))
             found = await self._park(replace(question, preview=preview))
@@ -134,7 +134,7 @@ class Parking:
         about = {"request": request}
         grants = may_grant(self.session.modes, sandboxed=self.session.policy.sandboxed)
         question = self._new("plan", plan.goal, about, plan=plan, previous=previous, grants=grants)
-        return _review(plan, self._stored(question) or await self._park(question))
+        return _review(plan, self._signed_answer(question) or await self._park(question))
 
     async def recover(self, asked: RecoveryQuestion) -> RecoveryChoice:
         """Return the stored choice for a command of unknown outcome, or park."""
@@ -142,7 +142,7 @@ class Parking:
         about = {"request": intent.request_id, "command": intent.command}
         question = self._new("unknown", intent.command, about, output=asked.output)
         question = replace(question, folder=intent.cwd)
-        found = self._stored(question) or await self._park(question)
+        found = self._signed_answer(question) or await self._park(question)
         return found.choice if found.choice in ("check", "again") else "skip"
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
@@ -156,7 +156,7 @@ class Parking:
         base = new(turn).digest
         used = sum(one.data.get("base") == base for one in self._notes(USED))
         asked = new({**turn, "used": str(used)})
-        found = self._stored(asked) or await self._park(asked)
+        found = self._signed_answer(asked) or await self._park(asked)
         used_up = Noted(USED, {"base": base, "digest": asked.digest})
         self.session.journal.record(used_up, durable=True)
         return found.text or None
@@ -173,7 +173,7 @@ class Parking:
         records = self.session.journal.records()
         return list(notes(self.session.state.conversation(records), kind))
 
-    def _stored(self, question: ParkedQuestion) -> StoredAnswer | None:
+    def _signed_answer(self, question: ParkedQuestion) -> StoredAnswer | None:
         """Return the last answer to the question that the user signed."""
         key = self.session.archive.paths.queue_key
         given = (one.data for one in reversed(self._notes(ANSWERED)))

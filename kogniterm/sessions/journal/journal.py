@@ -238,7 +238,7 @@ class SessionJournal:
             "The action has ended, but its outcome could not be written to "
             "the journal: {problem} It is saved in {file} and added to the "
             "journal when you resume the session.",
-            problem=_ended(problem),
+            problem=_problem_sentence(problem),
             file=str(self._spool.path) if self._spool is not None else "",
         )
         error.waits = isinstance(problem, StorageLostError)
@@ -359,11 +359,11 @@ def _neither(problem: StorageError) -> OutcomeNotWrittenError:
         "The action has ended, but its outcome could not be saved: {problem} "
         "When you resume the session, the outcome is unknown; nothing runs "
         "again automatically.",
-        problem=_ended(problem),
+        problem=_problem_sentence(problem),
     )
 
 
-def _ended(problem: StorageError) -> Phrase:
+def _problem_sentence(problem: StorageError) -> Phrase:
     """Return the problem as a sentence: another one follows it."""
     ended = str(problem.text).endswith(".")
     return problem.text if ended else Phrase("{problem}.", {"problem": problem.text})

@@ -51,7 +51,7 @@ def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation
     texts: list[str] = []
     images: list[Image] = []
     for one in contents:
-        _embedded(one, texts, images)
+        _add_resource(one, texts, images)
     text = clean("\n\n".join(texts))[:MAX_TEXT]
     return Observation(mark_untrusted(f"MCP server {server}, resource {uri}", text), tuple(images))
 
@@ -82,13 +82,13 @@ def _contents(blocks: Iterable[Any]) -> tuple[list[str], list[Image]]:
             case "resource_link":
                 texts.append(f"[resource {one_line(str(block.uri), 300)}: {block.name}]")
             case "resource":
-                _embedded(block.resource, texts, images)
+                _add_resource(block.resource, texts, images)
             case other:
                 texts.append(f"[{one_line(str(other), 40)}: not shown]")
     return texts, images
 
 
-def _embedded(resource: Any, texts: list[str], images: list[Image]) -> None:
+def _add_resource(resource: Any, texts: list[str], images: list[Image]) -> None:
     uri = one_line(str(resource.uri), 300)
     text = getattr(resource, "text", None)
     if text is not None:

@@ -166,9 +166,9 @@ class Connection:
                     nullcontext(streams),
                     mode="auto",
                     client_info=Implementation(name="kogniterm", version=__version__),
-                    elicitation_callback=self._asked,
+                    elicitation_callback=self._answer_form,
                     list_roots_callback=self._roots,
-                    message_handler=self._notified,
+                    message_handler=self._take_notification,
                     cache=None,
                 ) as client:
                     self._client = client
@@ -213,13 +213,13 @@ class Connection:
     def _why_ended(self) -> Phrase | None:
         return self._problem.text if self._problem is not None else None
 
-    async def _asked(self, context: Any, params: Any) -> Any:
+    async def _answer_form(self, context: Any, params: Any) -> Any:
         return await answer_elicitation(self.config.name, params, self.elicit)
 
     async def _roots(self, context: Any) -> Any:
         return roots_result(self.workspace)
 
-    async def _notified(self, message: Any) -> None:
+    async def _take_notification(self, message: Any) -> None:
         if type(message).__name__.endswith("ListChangedNotification"):
             self.changed = True
 
@@ -241,23 +241,23 @@ class Connection:
     async def listing(self) -> Listing:
         """Return what the server offers now. Raises `ToolError`."""
         await self.open()
-        client = self._connected()
+        client = self._connect()
         self.changed = False
         can = client.server_capabilities
         pages: list[Any] = []
-        tools = await self._listed(lambda at: client.list_tools(cursor=at), "tools", pages)
+        tools = await self._list_pages(lambda at: client.list_tools(cursor=at), "tools", pages)
         valid = [float(getattr(page, "ttl_ms", 0) or 0) / 1000 for page in pages]
         prompts = resources = ()
         if can.prompts is not None:
-            prompts = await self._listed(
+            prompts = await self._list_pages(
                 lambda at: client.list_prompts(cursor=at), "prompts", pages
             )
         if can.resources is not None:
-            resources = await self._listed(
+            resources = await self._list_pages(
                 lambda at: client.list_resources(cursor=at), "resources", pages
             )
             with suppress(McpError):  # a server may have none, and not know the question
-                resources += await self._listed(
+                resources += await self._list_pages(
                     lambda at: client.list_resource_templates(cursor=at),
                     "resource_templates",
                     pages,
@@ -274,13 +274,13 @@ class Connection:
             tuple(name for page in pages for name in _left_out(page)),
         )
 
-    async def _listed(
+    async def _list_pages(
         self, page: Callable[[str | None], Coroutine[Any, Any, Any]], name: str, pages: list[Any]
     ) -> tuple[Any, ...]:
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            result = await self._bounded(page(cursor), LIST_SECONDS)
+            result = await self._limit_answer(page(cursor), LIST_SECONDS)
             found += getattr(result, name)
             pages.append(result)
             cursor = result.next_cursor
@@ -291,14 +291,14 @@ class Connection:
     async def read_resource(self, uri: str) -> Observation:
         """Return the contents of a resource. Raises `ToolError`."""
         await self.open()
-        result = await self._bounded(self._connected().read_resource(uri), self.config.timeout)
+        result = await self._limit_answer(self._connect().read_resource(uri), self.config.timeout)
         return resource_text(self.config.name, uri, result.contents)
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> str:
         """Return a prompt with its arguments filled in. Raises `ToolError`."""
         await self.open()
-        asked = self._connected().get_prompt(name, arguments)
-        result = await self._bounded(asked, self.config.timeout)
+        asked = self._connect().get_prompt(name, arguments)
+        result = await self._limit_answer(asked, self.config.timeout)
         return prompt_text(result.messages)
 
     # --- calls ----------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Connection:
         server reports progress, which `told` gets.
         """
         await self.open()
-        client = self._connected()
+        client = self._connect()
         limit = asyncio.timeout(self.config.timeout)
 
         # The names of the SDK's protocol.
@@ -325,13 +325,13 @@ class Connection:
         try:
             async with limit:
                 asked = client.call_tool(tool.name, arguments, progress_callback=report)
-                result = await self._watched(asked, called=True)
+                result = await self._watch_call(asked, called=True)
         except TimeoutError:
             seconds = f"no answer within {self.config.timeout:.0f} s"
             raise lost_call(self.config.name, seconds) from None
         return call_end(self.config.name, tool.name, result)
 
-    async def _watched(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
+    async def _watch_call(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
         """Return what `call` returns, and end it with the connection. Raises `McpError`."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
@@ -363,11 +363,11 @@ class Connection:
                 asked.cancel()
                 await asyncio.wait({asked})
 
-    async def _bounded(self, asked: Coroutine[Any, Any, T], seconds: float) -> T:
+    async def _limit_answer(self, asked: Coroutine[Any, Any, T], seconds: float) -> T:
         """Return an answer that changes nothing. Raises `McpError`."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._watched(asked)
+                return await self._watch_call(asked)
         except TimeoutError:
             raise McpError(
                 "The MCP server {server} did not answer within {seconds:.0f} s.",
@@ -375,7 +375,7 @@ class Connection:
                 seconds=seconds,
             ) from None
 
-    def _connected(self) -> Client:
+    def _connect(self) -> Client:
         if self._client is None:
             raise self._broken()
         return self._client

@@ -95,16 +95,16 @@ class SignIn(httpx2.Auth):
         response = self._wanted_before(request)
         if response is None:
             token = await self._token(request)
-            response = yield _signed(request, token)
+            response = yield _sign_request(request, token)
             if response.status_code == 401 and token:
                 # Another process may have renewed the token, or the server forgot it too early.
                 newer = await self._token(request, rejected=token)
                 if newer not in ("", token):
-                    response = yield _signed(request, newer)
+                    response = yield _sign_request(request, newer)
         if response.status_code != 401 and not _wants_more(response):
             return
         if self.front is None:
-            raise self._unattended(response)
+            raise self._sign_in_error(response)
         await self._sign_in(request, response, self.front)
         yield request
 
@@ -119,7 +119,7 @@ class SignIn(httpx2.Auth):
         asked = f'Bearer error="insufficient_scope", scope="{wanted}"'
         return Response(403, headers={"WWW-Authenticate": asked}, request=request)
 
-    def _unattended(self, response: Response) -> McpError:
+    def _sign_in_error(self, response: Response) -> McpError:
         """Return the error of a request that needs a user; keep the permissions that it wants."""
         if response.status_code == 401:
             return sign_in_needed(self.server)
@@ -222,7 +222,7 @@ class _Flow(OAuthClientProvider):
             ),
             self,
             redirect_handler=self._visit,
-            callback_handler=self._returned,
+            callback_handler=self._sign_in_result,
         )
         kept, context = _Kept.read(owner.file), self.context
         context.current_tokens, context.oauth_metadata = kept.tokens, kept.authorization
@@ -333,7 +333,7 @@ class _Flow(OAuthClientProvider):
         owner.agreed = True
         await front.visit(request)
 
-    async def _returned(self) -> AuthorizationCodeResult:
+    async def _sign_in_result(self) -> AuthorizationCodeResult:
         """Return what the browser, or the user in its place, brings from the sign-in."""
         owner, listener = self._owner, self._listener
         assert listener is not None
@@ -409,7 +409,7 @@ def _wants_more(response: Response) -> bool:
     return response.status_code == 403 and reason == "insufficient_scope"
 
 
-def _signed(request: Request, token: str) -> Request:
+def _sign_request(request: Request, token: str) -> Request:
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
     return request

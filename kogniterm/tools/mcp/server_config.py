@@ -98,22 +98,22 @@ class ServerConfig:
     def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return the names of variables that it needs and `environ` does not have."""
         names: list[str] = []
-        self._filled(environ, names)
+        self._fill_text(environ, names)
         return tuple(dict.fromkeys(names))
 
     def resolve(self, environ: Mapping[str, str]) -> ServerConfig:
         """Return it with every `${NAME}` filled in. Raises `UnusableValueError` without one."""
         names: list[str] = []
-        made = self._filled(environ, names)
+        made = self._fill_text(environ, names)
         if names:
             raise UnusableValueError(
                 "{names} not set in your environment", names=", ".join(dict.fromkeys(names))
             )
         return made
 
-    def _filled(self, environ: Mapping[str, str], missing: list[str]) -> ServerConfig:
+    def _fill_text(self, environ: Mapping[str, str], missing: list[str]) -> ServerConfig:
         def put(text: str) -> str:
-            return _filled(text, environ, missing)
+            return _fill_text(text, environ, missing)
 
         return replace(
             self,
@@ -266,7 +266,7 @@ class _Entry:
         )
 
 
-def _filled(text: str, environ: Mapping[str, str], missing: list[str]) -> str:
+def _fill_text(text: str, environ: Mapping[str, str], missing: list[str]) -> str:
     """Return `text` with `${NAME}` and `${NAME:-default}` filled in from `environ`.
 
     Names without a value are added to `missing`.

@@ -39,7 +39,7 @@ class ServerRecord:
     @property
     def tools(self) -> tuple[ServerTool, ...]:
         """Return the tools as the user trusts them, whatever the server says now."""
-        return tuple(_defined(name, text) for name, text in self.trusted.items())
+        return tuple(_parse_tool(name, text) for name, text in self.trusted.items())
 
     def trusts(self, tool: ServerTool) -> bool:
         """Return whether the user trusts the tool as it is defined here."""
@@ -92,7 +92,7 @@ class ServerRecords:
 
 
 @lru_cache(maxsize=2_000)
-def _defined(name: str, text: str) -> ServerTool:
+def _parse_tool(name: str, text: str) -> ServerTool:
     """Return the tool of a definition; a session asks for all of them at every call."""
     return ServerTool.of(name, text)
 

@@ -162,7 +162,7 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
         known = servers.tools()
         found = rank_tools(arguments.query, known)[:MOST_FOUND]
         parts = [prompts.text("servers.found")] if found else []
-        parts += map(_described, found)
+        parts += map(_describe_tool, found)
         if len(known) > len(found):
             names = ", ".join(tool.name for tool in known if tool not in found)
             parts.append(f"Others: {one_line(names, 3_000)}")
@@ -191,7 +191,7 @@ def _words(tool: McpTool) -> str:
     return f"{spoken} {tool.own.description} {names}"
 
 
-def _described(tool: McpTool) -> str:
+def _describe_tool(tool: McpTool) -> str:
     spec = tool.spec
     schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"), default=str)
     told = f"{spec.name}: {one_line(spec.description, 600)}\narguments: {schema}"

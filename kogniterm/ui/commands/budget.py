@@ -27,9 +27,9 @@ def budget(repl: Repl, argument: str) -> None:
     held = repl.session.services.budget
     if name == SESSION:
         name, value = first_word(value)
-        held.set_limit(*_changed(name, value, OF_SESSION), of_session=True)
+        held.set_limit(*_parse_change(name, value, OF_SESSION), of_session=True)
     elif name:
-        held.set_limit(*_changed(name, value, tuple(UNITS)))
+        held.set_limit(*_parse_change(name, value, tuple(UNITS)))
     turn, session = held.usage_so_far(), _session_spent(repl)
     rows = [(_("name"), _("this turn"), _("limit"), _("session"), _("limit"))]
     for one in UNITS:
@@ -49,7 +49,7 @@ def budget(repl: Repl, argument: str) -> None:
     )
 
 
-def _changed(name: str, value: str, allowed: Sequence[str]) -> tuple[str, float | None]:
+def _parse_change(name: str, value: str, allowed: Sequence[str]) -> tuple[str, float | None]:
     name = one_of(name, allowed)
     if not value:
         raise UsageError(

@@ -47,7 +47,10 @@ def show_help(repl: Repl, argument: str) -> None:
         return
     for title, commands, detail in command_details.group_commands(repl.registry.commands):
         rows = [
-            (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
+            (
+                f"/{command.name} {_shorten_arguments(command.arguments)}".rstrip(),
+                translate(command.help),
+            )
             for command in commands
         ]
         repl.display.write(Text(translate(title), "heading"))
@@ -105,7 +108,7 @@ def help_choices(repl: Repl) -> Iterable[str]:
     return [*names, *(topic.name for topic in help_topics.TOPICS if topic.name not in names)]
 
 
-def _shortened(arguments: str) -> str:
+def _shorten_arguments(arguments: str) -> str:
     """Return the part of the arguments that /help has room for; /help NAME shows the rest."""
     if len(arguments) <= ARGUMENTS_SHOWN:
         return arguments

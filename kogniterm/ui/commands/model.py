@@ -34,7 +34,7 @@ async def model(repl: Repl, argument: str) -> None:
             efforts=", ".join((DEFAULT, *EFFORTS)),
         )
     if not argument:
-        chosen = await _picked(repl)
+        chosen = await _ask_for_model(repl)
     else:
         name = words[0] if words else repl.session.model.name
         chosen = Chosen(name, "" if effort == DEFAULT else effort, save)
@@ -73,7 +73,7 @@ def _use(repl: Repl, chosen: Chosen) -> None:
 # --- the list ----------------------------------------------------------------------------------
 
 
-async def _picked(repl: Repl) -> Chosen | None:
+async def _ask_for_model(repl: Repl) -> Chosen | None:
     """Ask for a model, while the providers are asked for their lists."""
     shelf = _Shelf(repl, repl.wiring.model_lists())
     fetching = asyncio.ensure_future(shelf.fetch())
@@ -119,9 +119,9 @@ class _Shelf:
             listing = await call
             self._here[listing.provider] = listing
             self._waiting.remove(listing.provider)
-            self._repl.front.questions.renew(self._renewed)
+            self._repl.front.questions.renew(self._renew_question)
 
-    def _renewed(self, question: Question[Any]) -> Question[Any]:
+    def _renew_question(self, question: Question[Any]) -> Question[Any]:
         from kogniterm.ui.questions.model_choice import ModelPickList
 
         if not isinstance(question, ModelPickList):

@@ -49,7 +49,7 @@ async def undo(repl: Repl, argument: str) -> None:
         show_differences(repl, way.changes)
         answer = await repl.choose(
             _("Restore the files as they were before this action?"),
-            [_described(way.images[0].what), *kept_lines(way.kept, repl.session.folder)],
+            [_describe_action(way.images[0].what), *kept_lines(way.kept, repl.session.folder)],
             [
                 *([Option("yes", _("restore the files"), "yes")] if way.changes else ()),
                 *(more if way.kept else ()),
@@ -159,11 +159,11 @@ def _read(path: Path) -> str:
         raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
 
 
-def _described(what: str) -> str:
+def _describe_action(what: str) -> str:
     """Return what an action did; an undo can be undone, too."""
     from kogniterm.execution.undo import UNDO_OF
     from kogniterm.text.visible import render_line
 
     if what.startswith(UNDO_OF):
-        return _("undo of: {what}").format(what=_described(what.removeprefix(UNDO_OF)))
+        return _("undo of: {what}").format(what=_describe_action(what.removeprefix(UNDO_OF)))
     return render_line(what)

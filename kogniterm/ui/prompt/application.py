@@ -124,14 +124,14 @@ class ResizableApplication(Application[int]):
             # which cut them. To take them for wrapped would erase lines that are not ours.
             self._wrapped = self.loop.time() - self._begun >= self._seconds
         self._cancel()
-        self._settling = self.loop.call_later(self._seconds, self._settled)
+        self._settling = self.loop.call_later(self._seconds, self._wait_until_settled)
 
     def _cancel(self) -> None:
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
 
-    def _settled(self) -> None:
+    def _wait_until_settled(self) -> None:
         self._settling = None
         if not self._is_running or self._running_in_terminal:
             return  # The current owner of the terminal draws for its size.

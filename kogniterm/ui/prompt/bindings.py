@@ -48,7 +48,7 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
     held_down = Condition(lambda: prompt.keys.repeating)
 
     @bindings.add(Keys.Any, filter=~at_keys & held_down)
-    def _repeated(event: KeyPressEvent) -> None:
+    def _hold_key(event: KeyPressEvent) -> None:
         """Take the key that answered while it is still held down, with the keyboard elsewhere."""
         if len(event.data) == 1 and event.data.isprintable():
             prompt.press(event.data)
@@ -206,7 +206,7 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
         _leave_question(prompt)
 
     @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
-    def _pasted(event: KeyPressEvent) -> None:
+    def _insert_paste(event: KeyPressEvent) -> None:
         prompt.press("paste")
         if event.data.strip():
             _paste(prompt)(event)

@@ -98,7 +98,7 @@ class RankedFiles:
             lambda: (at for at, name in enumerate(names) if name.startswith(wanted)),
             lambda: (at for at, name in enumerate(names) if wanted in name),
             lambda: (at for at, path in enumerate(paths) if wanted in path),
-            lambda: self._scattered(wanted),
+            lambda: self._match_scattered(wanted),
         )
         found: dict[int, None] = {}
         for way in ways:
@@ -108,7 +108,7 @@ class RankedFiles:
                     return [self.paths[one] for one in found]
         return [self.paths[at] for at in found]
 
-    def _scattered(self, wanted: str) -> list[int]:
+    def _match_scattered(self, wanted: str) -> list[int]:
         """Return paths that have the letters of `wanted` in order, the closest together first."""
         apart = "".join(f"[^{re.escape(one)}]*{re.escape(one)}" for one in wanted[1:])
         letters = re.compile(re.escape(wanted[:1]) + apart)

@@ -81,7 +81,8 @@ def prompt_layout(prompt: Prompt) -> Parts:
                    lambda: bool(_live_lines(prompt))),
             _shown(question, lambda: prompt.questions.open),
             _shown(entry, lambda: prompt.question_entry),
-            _shown(Window(FormattedTextControl(lambda: _queued(prompt)), dont_extend_height=True),
+            _shown(Window(FormattedTextControl(lambda: _queue_lines(prompt)),
+                          dont_extend_height=True),
                    lambda: bool(prompt.controls.list_queued())),
             _shown(input_window, lambda: not prompt.questions.open or prompt.questions.free
                    or bool(prompt.line.buffer.text)),
@@ -142,7 +143,7 @@ def _question(prompt: Prompt) -> StyleAndTextTuples:
     return to_formatted_text(ANSI("\n".join(lines)))
 
 
-def _queued(prompt: Prompt) -> StyleAndTextTuples:
+def _queue_lines(prompt: Prompt) -> StyleAndTextTuples:
     return queue_lines(prompt.controls.list_queued(), _columns())
 
 

@@ -167,14 +167,14 @@ class TerminalFront:
     async def run(self) -> int:
         """Show the prompt until it is left; pasted images are gone then."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
         try:
             return await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             self.prompt.clipboard.close()
 
-    def _interrupted(self) -> None:
+    def _on_interrupt(self) -> None:
         """Take SIGINT, from outside or from a terminal in a mode that makes it of Ctrl-C.
 
         A pager or an editor gets the signal itself.

@@ -249,7 +249,9 @@ class Subject:
             table.add_row(_("Effects"), Text("\n".join(effects)))
         reasons = self.facts.reasons(translate, told=bool(effects))
         if reasons:
-            table.add_row(_("Reason"), Text("; ".join([reasons[0], *map(_continued, reasons[1:])])))
+            table.add_row(
+                _("Reason"), Text("; ".join([reasons[0], *map(_lower_capital, reasons[1:])]))
+            )
         return table
 
     def _explanation(self, painter: Painter) -> list[RenderableType]:
@@ -272,7 +274,7 @@ class Subject:
         return lines
 
 
-def _continued(reason: str) -> str:
+def _lower_capital(reason: str) -> str:
     """Return a reason as it reads behind another, without its capital; names keep theirs."""
     first = reason.partition(" ")[0]
     return f"{reason[:1].lower()}{reason[1:]}" if first[1:].islower() else reason
@@ -417,13 +419,13 @@ class ApprovalQuestion(Question[Approval]):
             ("each", _("one by one"), _("decide one by one")),
             ("stop", _("stop turn"), _("stop the turn")),
         ]
-        return [answer for answer in answers if self._offered(answer[0])]
+        return [answer for answer in answers if self._is_offered(answer[0])]
 
     def options(self) -> Collection[str]:
         """Return the keys that do something on this page."""
         if self._granting:
             return self._offer_keys
-        return [key for key, action in actions("question").items() if self._offered(action)]
+        return [key for key, action in actions("question").items() if self._is_offered(action)]
 
     def press(self, key: str, *, seen: bool = True) -> Step[Approval]:
         """Take a single key; nothing is approved before the command was `seen` to its end."""
@@ -432,20 +434,20 @@ class ApprovalQuestion(Question[Approval]):
             if key not in self._offer_keys:
                 return now
             if not seen:
-                return now._unseen()
+                return now._ask_to_read()
             approve = self.subject.decision("approve")
             if self.page == "allow_reads":
                 return Answered(Approval(approve, reads=True))
             chosen = self._offers[self._offer_keys.index(key)]
             return Answered(Approval(approve, chosen, self.page == "allow_project"))
         action = actions("question").get(key, "")
-        return now._unseen() if action == "approve" and not seen else now._act(action)
+        return now._ask_to_read() if action == "approve" and not seen else now._act(action)
 
-    def _unseen(self) -> ApprovalQuestion:
+    def _ask_to_read(self) -> ApprovalQuestion:
         note = _("Read the whole command first: press [space].")
         return replace(self, page="choose", note=note)
 
-    def _offered(self, action: str) -> bool:
+    def _is_offered(self, action: str) -> bool:
         denied = self.subject.verdict.kind == "deny"  # by a mode that was chosen meanwhile
         missing = {
             "approve": denied,
@@ -467,10 +469,10 @@ class ApprovalQuestion(Question[Approval]):
             case "reject":
                 return replace(self, page="reason")
             case "edit" | "allow_session" | "allow_project" | "allow_reads":
-                return replace(self, page=action) if self._offered(action) else self
+                return replace(self, page=action) if self._is_offered(action) else self
             case "explain":
                 return replace(self, explained=not self.explained)
-            case "reveal" if self._offered(action):
+            case "reveal" if self._is_offered(action):
                 return replace(self, revealed=not self.revealed)
             case "stop":
                 return Stopped()
@@ -523,7 +525,7 @@ class ApprovalQuestion(Question[Approval]):
         if self.subject.dangerous and self.subject.on_hosts and line in self.subject.confirming:
             return replace(self, page="confirm")
         action = action_of("question", line)
-        return self._act(action) if action and self._offered(action) else None
+        return self._act(action) if action and self._is_offered(action) else None
 
     def ended(self) -> Approval:
         """Reject: silence approves nothing."""
@@ -562,10 +564,10 @@ class TogetherQuestion(ApprovalQuestion):
         found = super()._answers()
         return [(key, words.get(key, short), words.get(key, line)) for key, short, line in found]
 
-    def _offered(self, action: str) -> bool:
+    def _is_offered(self, action: str) -> bool:
         if action == "reveal":
             return self.shown != self.subjects
-        return action == "each" or (super()._offered(action) and action not in _OF_ONE)
+        return action == "each" or (super()._is_offered(action) and action not in _OF_ONE)
 
     def _act(self, action: str) -> Step[Approval]:
         if action == "each":

@@ -106,7 +106,9 @@ class LineQuestions:
                 return step.value
             if isinstance(step, Stopped):
                 raise TurnInterruptedError("You stopped the turn.")
-            question = await self._edited(question, step) if isinstance(step, Editing) else step
+            question = (
+                await self._edit_answer(question, step) if isinstance(step, Editing) else step
+            )
             if question.note:
                 self._say(question.note)
                 question = question.with_note("")
@@ -184,7 +186,7 @@ class LineQuestions:
             await self._lines.pause()
         return question.entered(await self._lines.read_line(entry.ask, entry.start) or "")
 
-    async def _edited(self, question: Question[Value], step: Editing) -> Question[Value]:
+    async def _edit_answer(self, question: Question[Value], step: Editing) -> Question[Value]:
         """Open the editor; what cannot be used is told and kept for the next time."""
         assert self._edit_text is not None
         try:

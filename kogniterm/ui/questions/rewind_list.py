@@ -145,7 +145,7 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
     """Return the question what goes back to a point, after what is restored and what is not."""
     files, kept = bool(rewind.files.changes), kept_lines(rewind.files.kept, folder)
     changes = [f"  {_name(one, folder)}  {_effect(one)}" for one in rewind.files.changes]
-    restored = _listed(_("Files to restore:"), changes)
+    restored = _list_rows(_("Files to restore:"), changes)
     restored = restored or [_("Files: no saved file has changed since then.")]
     lines = [*restored, *kept, *_lost(rewind.lost)]
     body = [(line, "muted" if line.startswith(" ") else "") for line in lines]
@@ -167,7 +167,7 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
 def kept_lines(kept: Sequence[str], folder: str) -> list[str]:
     """Return what going back leaves alone."""
     reasons = _("Stays as it is (changed since, made by something else, or too large for a copy):")
-    return _listed(reasons, [f"  {render_line(seen_from(folder, path))}" for path in kept])
+    return _list_rows(reasons, [f"  {render_line(seen_from(folder, path))}" for path in kept])
 
 
 def _lost(lost: Sequence[Lost]) -> list[str]:
@@ -178,10 +178,10 @@ def _lost(lost: Sequence[Lost]) -> list[str]:
         told += [_("{file} was not saved").format(file=render_line(name)) for name in one.files]
         reason = ", ".join(told) or _("may have changed other files")
         lines.append(f"  {render_line(one.command)} — {reason}")
-    return _listed(_("Cannot be restored:"), lines)
+    return _list_rows(_("Cannot be restored:"), lines)
 
 
-def _listed(head: str, lines: Sequence[str]) -> list[str]:
+def _list_rows(head: str, lines: Sequence[str]) -> list[str]:
     left = len(lines) - NAMED
     more = ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
     return [head, *lines[:NAMED], *more] if lines else []

@@ -146,13 +146,13 @@ class CommandFrame:
             foot.append(" · ", "muted")
             foot.append_text(_ansi(last[0].strip()))
         foot.truncate(width, overflow="ellipsis")
-        return self._indented([*painter.lines(head, width), *painter.lines(foot, width)])
+        return self._indent_lines([*painter.lines(head, width), *painter.lines(foot, width)])
 
     def header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
         """Return the command as approved, in at most `rows` lines."""
-        return self._indented(self._header(painter, width - len(self._indent), rows))
+        return self._indent_lines(self._header(painter, width - len(self._indent), rows))
 
-    def _indented(self, lines: list[str]) -> list[str]:
+    def _indent_lines(self, lines: list[str]) -> list[str]:
         return [self._indent + line for line in lines] if self._indent else lines
 
     def _header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
@@ -178,7 +178,7 @@ class CommandFrame:
         told = self.waiting is not None and worth_telling(self.waiting)
         foot.append(self._state(hidden), "warn" if told else "muted")
         foot.truncate(width, overflow="ellipsis")
-        return self._indented([*lines, *painter.lines(foot, width)])
+        return self._indent_lines([*lines, *painter.lines(foot, width)])
 
     def hand_over(self, painter: Painter, width: int, rows: int) -> str:
         """Return the frame for good as the user gets the keyboard.
@@ -200,7 +200,7 @@ class CommandFrame:
             again = "".join(f"{line}\n" for line in self._header(painter, width))
             footer = painter.paint(self.footer(result, painter), width)
             return self._put(again + footer if self.cut_off else footer)
-        shown, hidden = self._folded(result, fold)
+        shown, hidden = self._fold_output(result, fold)
         whole = self.output.bytes >= result.output_bytes
         folded = plural("{count} line folded", "{count} lines folded", hidden)
         if not whole:
@@ -244,7 +244,7 @@ class CommandFrame:
         text.append(" · ".join(parts), "muted" if good else "")
         return Group(text, Text(""))
 
-    def _folded(self, result: CommandResult, fold: int) -> tuple[list[str], int]:
+    def _fold_output(self, result: CommandResult, fold: int) -> tuple[list[str], int]:
         """Return (lines to show, lines left out); the tail weighs three times the head."""
         whole = self.output.bytes <= TAIL_BYTES
         if self.output.moves_cursor and result.text:

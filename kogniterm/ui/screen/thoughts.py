@@ -44,7 +44,9 @@ class Thoughts:
         if self.name == "off" or not self._text.strip():
             return []
         most = rows if self.name == "shown" else min(rows, LIVE_ROWS)
-        return _dimmed(self._text[-LIVE_CHARACTERS:], painter, columns)[-most:] if most > 0 else []
+        return (
+            _dim_lines(self._text[-LIVE_CHARACTERS:], painter, columns)[-most:] if most > 0 else []
+        )
 
     def end(self, painter: Painter, columns: int) -> str:
         """Return what stays of thinking that is over; empty if there was none."""
@@ -72,10 +74,10 @@ class Thoughts:
         return self._whole(painter, columns) if self._last else ""
 
     def _whole(self, painter: Painter, columns: int) -> str:
-        return "\n".join(_dimmed(self._last, painter, columns)) + "\n\n"
+        return "\n".join(_dim_lines(self._last, painter, columns)) + "\n\n"
 
 
-def _dimmed(text: str, painter: Painter, columns: int) -> list[str]:
+def _dim_lines(text: str, painter: Painter, columns: int) -> list[str]:
     """Return `text` as dimmed lines behind a bar."""
     bar = painter.paint(Text(painter.symbol("side"), "thought"), 10, end="")
     width = max(min(columns, PROSE_COLUMNS) - 2, 1)

@@ -82,11 +82,11 @@ def tool_words(name: str, arguments: str, *, strict: bool = False) -> str:
         given = None
     if not isinstance(given, dict):
         return "" if strict else _shown(arguments)
-    words = _WORDS.get(name, _named)
+    words = _WORDS.get(name, _describe_arguments)
     try:
         return words(given)
     except (KeyError, TypeError, ValueError):
-        return "" if strict else _named(given)
+        return "" if strict else _describe_arguments(given)
 
 
 def _shown(value: object) -> str:
@@ -96,11 +96,11 @@ def _shown(value: object) -> str:
     return " ".join(render(cut(text, LONGEST)).split())
 
 
-def _quoted(value: object) -> str:
+def _quote_value(value: object) -> str:
     return f'"{_shown(value)}"'
 
 
-def _named(given: Given) -> str:
+def _describe_arguments(given: Given) -> str:
     """Return any tool's arguments."""
     return ", ".join(
         f"{_shown(name)}: {_shown(value)}"
@@ -130,14 +130,14 @@ def _below(what: str, given: Given) -> str:
 
 
 def _search_text(given: Given) -> str:
-    found = _below(_quoted(given["pattern"]), given)
+    found = _below(_quote_value(given["pattern"]), given)
     return f"{found}, {_shown(given['glob'])}" if given.get("glob") else found
 
 
 def _recall_history(given: Given) -> str:
     if given.get("entry") is not None:
         return _("entry {number}").format(number=int(given["entry"]))
-    return _quoted(given["words"])
+    return _quote_value(given["words"])
 
 
 def _web_fetch(given: Given) -> str:
@@ -165,13 +165,13 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "search_text": _search_text,
     "find_files": lambda given: _below(_shown(given.get("glob", "*")), given),
     "recall_history": _recall_history,
-    "recall": _one("question", _quoted),
-    "remember": _one("text", _quoted),
+    "recall": _one("question", _quote_value),
+    "remember": _one("text", _quote_value),
     "forget": _one("id", _shown),
     "calculate": _one("formula", _shown),
     "web_fetch": _web_fetch,
-    "web_search": _one("query", _quoted),
-    "find_tools": _one("query", _quoted),
+    "web_search": _one("query", _quote_value),
+    "find_tools": _one("query", _quote_value),
     "call_tool": _one("tool", _shown),
     "use_skill": _one("name", _shown),
     "github": _github,

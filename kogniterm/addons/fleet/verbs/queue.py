@@ -96,7 +96,9 @@ def _answer(
         raise UsageError("Specify a session, or a file with answers: --file FILE")
     with open_sessions(call) as store:
         info, question = _waiting(store, session)
-        given = _given(answer, digest or "", question) if answer else _asked(call, info, question)
+        given = (
+            _given(answer, digest or "", question) if answer else _ask_user(call, info, question)
+        )
         if given is None:
             kept = _("Not answered; the question keeps waiting.")
             return Report(notes=[kept], status=EXIT_REFUSED)
@@ -202,7 +204,7 @@ def _given(answer: list[str], digest: str, question: ParkedQuestion) -> tuple[st
     return choice, text
 
 
-def _asked(
+def _ask_user(
     call: CallOptions, info: SessionInfo, question: ParkedQuestion
 ) -> tuple[AnswerChoice, str] | None:
     """Ask at the terminal. Raises `UsageError` without one."""
@@ -341,7 +343,7 @@ def _cancel(call: CallOptions, tasks: list[str], batch: str | None, state: str |
     from kogniterm.sessions.journal.ownership import held_here
 
     with _tasks(call) as queue:
-        found = _named(queue, tasks, batch, state)
+        found = _select_tasks(queue, tasks, batch, state)
         for task in found:
             queue.cancel(task.id)
         states = {one.id: queue.find(one.id) for one in found}
@@ -373,7 +375,7 @@ def _retry(
     from kogniterm.sessions.journal.journal import load_state
 
     with _tasks(call) as queue, open_sessions(call) as store:
-        found = _named(queue, tasks, batch, state)
+        found = _select_tasks(queue, tasks, batch, state)
         lines = []
         for task in found:
             known = store.info(task.id) is not None
@@ -386,7 +388,7 @@ def _retry(
     return Report([one.id for one in found], lines)
 
 
-def _named(
+def _select_tasks(
     queue: Queue, tasks: list[str], batch: str | None, state: str | None
 ) -> list[QueuedTask]:
     """Return the tasks that were named, or those of a batch. Raises `UsageError`."""

@@ -41,7 +41,7 @@ async def _on_terminal(queue: Queue, batch: str | None, until_empty: bool) -> No
     while True:
         counts = queue.counts(batch)
         running = queue.tasks(states=("running",), batch=batch, limit=_RUNNING)
-        rate = _ended(counts, first) / max(time.monotonic() - began, 0.001)
+        rate = _count_ended(counts, first) / max(time.monotonic() - began, 0.001)
         columns = max(surface.size()[1] - 1, 20)
         lines = progress_lines(counts, rate, running, unicode=painter.unicode)
         text = "".join(painter.paint(line, columns) for line in lines)
@@ -54,7 +54,7 @@ async def _on_terminal(queue: Queue, batch: str | None, until_empty: bool) -> No
         await asyncio.sleep(PAUSE)
 
 
-def _ended(counts: QueueCounts, before: QueueCounts) -> int:
+def _count_ended(counts: QueueCounts, before: QueueCounts) -> int:
     def number(one: QueueCounts) -> int:
         return sum(one.states.get(state, 0) for state in ENDED_STATES)
 

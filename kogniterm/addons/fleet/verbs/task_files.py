@@ -162,14 +162,14 @@ def _json_of(file: str, number: int, line: str) -> Any:
 def _of_line(request: TaskRequest, file: str, batch: str, number: int, line: str) -> NewTask:
     found = _json_of(file, number, line)
     try:
-        given = _checked({"task": found} if isinstance(found, str) else found)
+        given = _check_line({"task": found} if isinstance(found, str) else found)
         text, data = given.pop("task").strip(), given.pop("data", None)
         return _task(request, text, data, batch=batch, **given)
     except UsageError as error:
         raise _wrong(file, number, error.text) from error
 
 
-def _checked(line: Any) -> dict[str, Any]:
+def _check_line(line: Any) -> dict[str, Any]:
     """Return what a line says, checked as far as it can be alone. Raises `UsageError`."""
     if not isinstance(line, dict):
         raise UsageError("it is neither an object nor a string")

@@ -56,7 +56,7 @@ def run(call: CallOptions, queues: str, slots: int, until_empty: bool) -> int:
     from kogniterm.addons.fleet.worker_loop import Worker, this_worker
 
     paths = paths_in_use()
-    (names, shares), data = _served(queues), paths.data
+    (names, shares), data = _parse_queues(queues), paths.data
     with (
         open_sessions(call) as store,
         closing(open_queue(location_of(call), user_name(), data)) as queue,
@@ -81,7 +81,7 @@ def run(call: CallOptions, queues: str, slots: int, until_empty: bool) -> int:
     return EXIT_DONE
 
 
-def _served(text: str) -> tuple[tuple[str, ...], dict[str, int]]:
+def _parse_queues(text: str) -> tuple[tuple[str, ...], dict[str, int]]:
     """Return the queues in a list as in `a:2,b`, and the numbers in it. Raises `UsageError`."""
     pairs = [one.strip().partition(":") for one in text.split(",")]
     shares = {}

@@ -46,15 +46,15 @@ def _rule(decision: str, told: str) -> list[str] | None:
         return None
     if not words or _UNSAFE.search(text) or "/" in words[0]:
         return None
-    lines = ["[[rule]]", f'decision = "{decision}"', f"program = {_quoted(words[0])}"]
+    lines = ["[[rule]]", f'decision = "{decision}"', f"program = {_toml_string(words[0])}"]
     arguments = re.escape(" ".join(words[1:])).replace(r"\ ", " ")
     if tail and arguments:
         arguments += "( .*)?"
     if arguments or not tail:
-        lines.append(f"arguments = {_quoted(redact(arguments))}")
+        lines.append(f"arguments = {_toml_string(redact(arguments))}")
     return lines
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     """Return a text as a TOML string, which is written as JSON has it."""
     return json.dumps(text)

@@ -97,7 +97,7 @@ class _ServerEntry:
                 made[key] = {name: named(name, str(one)) for name, one in made[key].items()}
         sign_in = made.get("oauth")
         if isinstance(sign_in, Mapping) and isinstance(sign_in.get("clientSecret"), str):
-            secret = self._named("client-secret", sign_in["clientSecret"])
+            secret = self._value_or_reference("client-secret", sign_in["clientSecret"])
             made["oauth"] = {**sign_in, "clientSecret": secret}
         if isinstance(made.get("args"), list):
             made["args"] = self._arguments([str(one) for one in made["args"]])
@@ -127,17 +127,17 @@ class _ServerEntry:
         for word in words:
             assigned, header = _ASSIGNED.fullmatch(word), _HEADER.fullmatch(word)
             if assigned and is_secret(assigned[1], assigned[2]):
-                made.append(f"{assigned[1]}={self._named(assigned[1], assigned[2])}")
+                made.append(f"{assigned[1]}={self._value_or_reference(assigned[1], assigned[2])}")
             elif header and option.lower() in ("-h", "--header"):
                 made.append(header[1] + header[2] + self._header(header[1], header[3]))
             elif option and not word.startswith("-") and is_secret(option, word):
-                made.append(self._named(option, word))
+                made.append(self._value_or_reference(option, word))
             else:
                 made.append(self._in_text("argument", word))
             option = word if word.startswith("-") and not assigned else ""
         return made
 
-    def _named(self, option: str, value: str) -> str:
+    def _value_or_reference(self, option: str, value: str) -> str:
         if _NO_SECRET.fullmatch(value):
             return value
         plain = option.strip("-")

@@ -67,7 +67,7 @@ class SourceFiles:
         try:
             return decode(path, data)
         except SettingsError:
-            self._refused(path, Phrase("it is not UTF-8 text"))
+            self._refuse_file(path, Phrase("it is not UTF-8 text"))
             return None
 
     def settings(self, path: Path) -> Mapping[str, Any]:
@@ -121,7 +121,7 @@ class SourceFiles:
         except (OSError, ValueError):
             return ()
         if not self._may_read(root):
-            self._refused(folder, Phrase("it lies outside of the folder"))
+            self._refuse_file(folder, Phrase("it lies outside of the folder"))
             return ()
         files: list[SkillFile] = []
         size = 0
@@ -131,17 +131,17 @@ class SourceFiles:
             except (OSError, ValueError):
                 inside = False
             if not inside:
-                self._refused(path, Phrase("it leads out of the skill"))
+                self._refuse_file(path, Phrase("it leads out of the skill"))
                 continue
             data = self._data(path, LARGEST_SKILL)
             if data is None:
                 continue
             size += len(data)
             if size > LARGEST_SKILL or len(files) >= project_places.MOST_SKILL_FILES:
-                self._refused(folder, Phrase("the skill is too large"))
+                self._refuse_file(folder, Phrase("the skill is too large"))
                 return ()
             if self._of_skills + size > LARGEST_SKILLS:
-                self._refused(folder, Phrase("the skills are too large together"))
+                self._refuse_file(folder, Phrase("the skills are too large together"))
                 return ()
             files.append(SkillFile(name, data, os.access(path, os.X_OK)))
         self._of_skills += size
@@ -153,10 +153,10 @@ class SourceFiles:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            self._refused(folder, why(error))
+            self._refuse_file(folder, why(error))
             return []
         if len(names) > MOST_FILES:
-            self._refused(folder / names[MOST_FILES], Phrase("there are too many files"))
+            self._refuse_file(folder / names[MOST_FILES], Phrase("there are too many files"))
         return names[:MOST_FILES]
 
     def _below(self, folder: Path, deep: int) -> Iterator[tuple[str, Path]]:
@@ -165,9 +165,9 @@ class SourceFiles:
         def unseen(name: str, error: OSError) -> None:
             if not isinstance(error, WalkLimitError):
                 if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                    self._refused(folder / name, why(error))
+                    self._refuse_file(folder / name, why(error))
             elif error.limit == "entries":
-                self._refused(folder / name, Phrase("there are too many files"))
+                self._refuse_file(folder / name, Phrase("there are too many files"))
 
         try:
             top = resolve_path(folder)
@@ -177,7 +177,7 @@ class SourceFiles:
         found = walk_folder(top, unseen, limits, enters=lambda name: name[0] != ".")
         names = sorted((one.path for one in found), key=lambda name: name.split("/"))
         if len(names) > MOST_FILES:
-            self._refused(folder / names[MOST_FILES], Phrase("there are too many files"))
+            self._refuse_file(folder / names[MOST_FILES], Phrase("there are too many files"))
         for name in names[:MOST_FILES]:
             path = folder / name
             try:
@@ -192,18 +192,18 @@ class SourceFiles:
         try:
             target = resolve_path(path)
             if not self._may_read(target):
-                self._refused(path, Phrase("it leads out of the folder"))
+                self._refuse_file(path, Phrase("it leads out of the folder"))
                 return None
             data = read_regular(target, most + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            self._refused(path, why(error))
+            self._refuse_file(path, why(error))
             return None
         except ValueError:
             return None
         if len(data) > most:
-            self._refused(path, Phrase("it is too large"))
+            self._refuse_file(path, Phrase("it is too large"))
             return None
         return data
 
@@ -215,7 +215,7 @@ class SourceFiles:
         if (name := self.show_path(path)) not in self.read:
             self.read.append(name)
 
-    def _refused(self, path: Path, reason: Phrase) -> None:
+    def _refuse_file(self, path: Path, reason: Phrase) -> None:
         told = Phrase("{file} was not read: {why}.", {"file": self.show_path(path), "why": reason})
         if told not in self.problems:
             self.problems.append(told)

@@ -134,7 +134,7 @@ def _test(call: CallOptions, name: str) -> Report:
         server = servers.find(name)
         for line in launch_lines(server.config):
             _write(translate(line))
-        listing = await await_listing(_listed(servers, server))
+        listing = await await_listing(_list_server(servers, server))
         rows = tool_rows(server, listing.tools)
         data = {"server": name, "title": listing.title, "tools": [tool for tool, _about in rows]}
         values = {"name": listing.title or name, "count": len(rows)}
@@ -144,7 +144,7 @@ def _test(call: CallOptions, name: str) -> Report:
     return _with_servers(call, test)
 
 
-async def _listed(servers: McpServers, server: Server) -> Listing:
+async def _list_server(servers: McpServers, server: Server) -> Listing:
     """Start a server and return what it offers; what it says meanwhile is shown, line by line."""
     _write(_("Starting {name}. A first start may download it.").format(name=server.config.name))
     starting, said = asyncio.ensure_future(servers.list_anew(server)), ""
@@ -169,7 +169,7 @@ def _trust(call: CallOptions, name: str, yes: bool) -> Report:
         return await agrees(translate(title), _line)
 
     async def trust(servers: McpServers) -> Report:
-        start = partial(_listed, servers)
+        start = partial(_list_server, servers)
         report = await trust_server(servers, servers.find(name), agree, start=start, most=None)
         if report is None:
             raise UsageError("Nothing changed.")

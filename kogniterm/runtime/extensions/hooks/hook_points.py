@@ -94,7 +94,7 @@ class Hooks(Extension):
     ) -> ActionFindings:
         said = await self._of_tool("PreToolUse", request, sink)
         ActionNotes(stop=said.stop).conclude()
-        notes = _quoted("PreToolUse", said.quotes)
+        notes = _quote_lines("PreToolUse", said.quotes)
         found = ActionFindings(request, said.choice, said.name, said.reasons)
         if said.updated and changing:
             values: dict[str, object] = {"name": said.updated_by}
@@ -121,7 +121,7 @@ class Hooks(Extension):
         said = await self._of_tool("PostToolUse", request, sink, tool_response=response)
         refused = said.reasons if said.choice == "deny" else ()
         quotes = (*(Quote(said.name, str(reason)) for reason in refused), *said.quotes)
-        return ActionNotes("\n".join(_quoted("PostToolUse", quotes)), said.stop)
+        return ActionNotes("\n".join(_quote_lines("PostToolUse", quotes)), said.stop)
 
     async def _of_tool(
         self, event: HookEvent, request: ActionRequest, sink: EventSink, **more: object
@@ -163,7 +163,7 @@ class Hooks(Extension):
             return said.stop
         if said.choice == "deny":
             return said.reasons[0]
-        return Attached("\n\n".join(_quoted("UserPromptSubmit", said.quotes)))
+        return Attached("\n\n".join(_quote_lines("UserPromptSubmit", said.quotes)))
 
     async def before_end(self, agent: str, answer: str, sink: EventSink) -> str | None:
         event: HookEvent = "SubagentStop" if agent else "Stop"
@@ -191,7 +191,7 @@ class Hooks(Extension):
     async def opened(self, sink: EventSink, *, resumed: bool) -> str:
         self._begun, source = True, "resume" if resumed else "startup"
         said = await self._at("SessionStart", sink, {"source": source}, source)
-        return "\n\n".join(_quoted("SessionStart", said.quotes))
+        return "\n\n".join(_quote_lines("SessionStart", said.quotes))
 
     async def closed(self, reason: str) -> tuple[()]:
         begun, self._begun = self._begun, False
@@ -215,7 +215,7 @@ class Hooks(Extension):
         return await self.runner.run(Occasion(event, subject, fields, request_id), sink)
 
 
-def _quoted(event: HookEvent, quotes: Iterable[Quote]) -> list[str]:
+def _quote_lines(event: HookEvent, quotes: Iterable[Quote]) -> list[str]:
     return [quote_hook(event, quote) for quote in quotes]
 
 

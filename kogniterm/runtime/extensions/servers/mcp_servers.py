@@ -355,7 +355,7 @@ class McpServers:
         server.record = record
         self.records.write(server.config, record)
 
-    async def _checked(self, server: Server, name: str) -> ServerTool:
+    async def _trusted_tool(self, server: Server, name: str) -> ServerTool:
         """Return a tool as the server defines it now, which the user trusts. Raises `ToolError`."""
         connection = self._connection(server)
         if not connection.is_open:
@@ -404,7 +404,7 @@ class McpServers:
         found = self._usable(server)
         if tool == READ_RESOURCE and found.reads_resources:
             return await self.read_resource(server, str(arguments["uri"]))
-        current = await self._checked(found, tool)
+        current = await self._trusted_tool(found, tool)
         try:
             return await self._call(found, current, arguments)
         except (
@@ -416,7 +416,7 @@ class McpServers:
         except mcp_errors.McpCallLostError:
             if not current.may_be_repeated:
                 raise
-        current = await self._checked(found, tool)
+        current = await self._trusted_tool(found, tool)
         return await self._call(found, current, arguments)
 
     async def _call(

@@ -321,7 +321,7 @@ def make_catalogue(skills: Sequence[Skill], window: int) -> SkillCatalogue:
     length = _largest(skills, SHORTEST, longest, room)
     if length is not None:
         cut = frozenset(one.name for one in skills if len(one.description) > length)
-        return SkillCatalogue(_described(skills, length), cut)
+        return SkillCatalogue(_describe_skills(skills, length), cut)
     everyone = frozenset(one.name for one in skills)
     for count in range(len(skills), -1, -1):
         lines = [f"- {one.name}" for one in skills[:count]]
@@ -335,17 +335,17 @@ def make_catalogue(skills: Sequence[Skill], window: int) -> SkillCatalogue:
 
 def _largest(skills: Sequence[Skill], low: int, high: int, room: int) -> int | None:
     """Return the most characters that each description may have; None where too few fit."""
-    if text_tokens(_described(skills, high)) <= room:
+    if text_tokens(_describe_skills(skills, high)) <= room:
         return high
-    if text_tokens(_described(skills, low)) > room:
+    if text_tokens(_describe_skills(skills, low)) > room:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        fits = text_tokens(_described(skills, middle)) <= room
+        fits = text_tokens(_describe_skills(skills, middle)) <= room
         low, high = (middle, high) if fits else (low, middle)
     return low
 
 
-def _described(skills: Sequence[Skill], length: int) -> str:
+def _describe_skills(skills: Sequence[Skill], length: int) -> str:
     lines = (f"- {one.name}: {one_line(one.description, length)}" for one in skills)
     return prompts.text("skills.catalogue", skills="\n".join(lines))

@@ -156,7 +156,7 @@ class SkillSources:
         for short in SHARED_PLACES:
             place = self.home / short
             for name in folders_with(SKILL_FILE, place):
-                yield self._judged(_read(place / name, "shared", f"~/{short}"))
+                yield self._with_acceptance(_read(place / name, "shared", f"~/{short}"))
         yield from (one for one in project if not one.usable)
 
     def _project(self, seen: ProjectWalk | None) -> Iterator[FoundSkill]:
@@ -172,7 +172,7 @@ class SkillSources:
                 untrusted = one.usable and not source.finding.trusted
                 yield replace(one, state="untrusted") if untrusted else one
 
-    def _judged(self, one: FoundSkill) -> FoundSkill:
+    def _with_acceptance(self, one: FoundSkill) -> FoundSkill:
         """Return a shared skill with what its acceptance says."""
         if not one.usable:
             return one
@@ -257,7 +257,7 @@ def _read(folder: Path, where: Where, place: str) -> FoundSkill:
         files = pinned_files(folder)
     except UnusableValueError as error:
         return _unusable(folder, where, place, error.text)
-    return _described(folder, where, place, files)
+    return _found_skill(folder, where, place, files)
 
 
 def _unusable(folder: Path, where: Where, place: str, problem: Phrase) -> FoundSkill:
@@ -265,7 +265,7 @@ def _unusable(folder: Path, where: Where, place: str, problem: Phrase) -> FoundS
     return FoundSkill(folder.name, where, place, real, "unusable", problem=problem)
 
 
-def _described(
+def _found_skill(
     folder: Path, where: Where, place: str, files: tuple[ProjectFile, ...]
 ) -> FoundSkill:
     real = resolve_path(folder)
@@ -283,8 +283,8 @@ def _of_project(folder: Path, skill: ProjectSkill) -> FoundSkill:
     if skill.problem is not None:
         return _unusable(folder, "project", place, skill.problem)
     if plugin is None:
-        return _described(folder, "project", place, skill.files)
-    one = _described(folder, "plugin", place, skill.files)
+        return _found_skill(folder, "project", place, skill.files)
+    one = _found_skill(folder, "plugin", place, skill.files)
     name = f"{plugin.name}:{one.name}"
     if one.skill is None:
         return replace(one, name=name, plugin=plugin)
