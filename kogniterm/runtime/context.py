@@ -90,7 +90,6 @@ from kogniterm.types.images import (
     IMAGE_BYTES,
     IMAGE_SIDE,
     ImageHeader,
-    is_cut,
     read_header,
 )
 
@@ -417,10 +416,8 @@ class _Attacher:
     def _image(self, name: str, file: BinaryIO, header: ImageHeader) -> str:
         size = os.fstat(file.fileno()).st_size
         what = header.describe(size)
-        problem = _problem(name, size, header, self.model)
-        data = b"" if problem is not None else file.read()
-        if data and is_cut(data):
-            problem = Phrase("{name} is a damaged image; only its name is sent.", {"name": name})
+        data = file.read(IMAGE_BYTES + 1)
+        problem = _problem(name, size, header, data, self.model)
         if problem is not None:
             self.notices.append(problem)
             return f"[not shown: {what}]"
@@ -448,7 +445,9 @@ def attach_files(
     return Attached("\n\n".join(parts), tuple(files.images), tuple(files.notices))
 
 
-def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phrase | None:
+def _problem(
+    name: str, size: int, header: ImageHeader, data: bytes, model: ModelInfo
+) -> Phrase | None:
     """Return why an image is not sent, for the user; None when it is."""
     values: dict[str, object] = {"name": name, "model": model.name, "kind": header.kind}
     if not model.images:
@@ -459,7 +458,7 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phr
             "sent. Convert the file to PNG.",
             values,
         )
-    if not header.whole:
+    if header.is_damaged(data):
         return Phrase("{name} is a damaged image; only its name is sent.", values)
     if not header.fits(size):
         values |= {"size": f"{size / 1e6:.1f}", "most": f"{IMAGE_BYTES / 1e6:.1f}"}

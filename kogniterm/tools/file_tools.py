@@ -49,7 +49,7 @@ from kogniterm.tools.workspace_paths import (
     with_real_path,
 )
 from kogniterm.types import EffectClass, Image, Observation
-from kogniterm.types.images import HEADER_BYTES, is_cut, read_header
+from kogniterm.types.images import HEADER_BYTES, IMAGE_BYTES, read_header
 
 MAX_LINES = 1_000
 MAX_CHARS = 22_000
@@ -165,7 +165,8 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
     file.seek(0)
     if header is None:
         return None
-    if not header.whole:
+    data = file.read(IMAGE_BYTES + 1)
+    if header.is_damaged(data):
         raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
     what = header.describe(size)
     if not header.fits(size):
@@ -174,9 +175,6 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
             path=path,
             what=what,
         )
-    data = file.read()
-    if is_cut(data):
-        raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
     image = Image(data, header.media_type, path.name, header.width, header.height)
     return Observation(f"[{what}]", (image,))
 

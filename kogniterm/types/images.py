@@ -30,10 +30,12 @@ class ImageHeader(NamedTuple):
         """Return the name of the format, such as PNG or JPEG."""
         return self.media_type.partition("/")[2].upper()
 
-    @property
-    def whole(self) -> bool:
-        """Return whether the size could be read: a model takes no image without one."""
-        return self.width > 0 and self.height > 0
+    def is_damaged(self, data: bytes) -> bool:
+        """Return whether the image `data` has no size or no end; a model takes no such image.
+
+        The end of one with more than `IMAGE_BYTES` is not looked for: it does not fit anyway.
+        """
+        return not self.width * self.height or (len(data) <= IMAGE_BYTES and _is_cut(data))
 
     def fits(self, size: int) -> bool:
         """Return whether a file of `size` bytes may be sent to a provider."""
@@ -59,7 +61,7 @@ def read_header(data: bytes) -> ImageHeader | None:
     return None
 
 
-def is_cut(data: bytes) -> bool:
+def _is_cut(data: bytes) -> bool:
     """Return whether the end is missing of the image that `data` is."""
     if data.startswith(b"\x89PNG"):
         return b"IEND\xaeB`\x82" not in data

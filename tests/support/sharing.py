@@ -14,7 +14,7 @@ TOGETHER = {
     "tests/models/providers/test_provider_images.py": "the libraries of other providers, imported",
     "tests/addons/warm/test_warm_calls.py": "the code, which a test changes",
     "tests/addons/warm/test_warm_loading.py": "the code, which a test changes",
-    "tests/terminal/test_warm.py": "the code, which a test changes",
+    "tests/addons/warm/test_warm.py": "the code, which a test changes",
     "tests/house/test_gates.py": "the package, parsed",
     "tests/ui/test_locale.py": "the sentences of the package",
     "tests/sessions/test_cost.py": "long sessions, written",

@@ -26,7 +26,7 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-PLAIN = {"test_installed", "test_questions", "test_take_over", "test_terminal", "test_warm"}
+PLAIN = {"test_installed", "test_questions", "test_take_over", "test_terminal"}
 """Modules whose programs start plain: what they show may depend on how a program starts."""
 BOTH_USERS = {"test_sandbox", "test_take_over", "test_terminal"}
 """Modules whose tests root runs for an ordinary user too."""

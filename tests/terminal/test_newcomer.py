@@ -43,7 +43,7 @@ COMMANDS = "commands:\n  - {matches: '.*', output: built}\n"
 RECIPE = "name: count\nnodes:\n  - {id: files, command: ls}\n"
 FACTS = '{"text": "The user prefers tabs.", "category": "preference"}\n'
 ELSEWHERE = {
-    "docs/local-model.md": "downloads 491 MB: tests/terminal/test_local_model.py",
+    "docs/local-model.md": "downloads 491 MB: tests/addons/local_model/test_local_model.py",
     "CONTRIBUTING.md": "for contributors, who have a checkout",
     "docs/cli.md": "generated; the examples of the verbs are parsed by tests/house/test_pages.py",
     "docs/specification.md": "typed by tests/terminal/test_specification.py",
@@ -65,7 +65,7 @@ EARLIER = {
 }
 """Commands that a newcomer has run before."""
 LOCAL = "--model local"
-"""In the lines for the embedded model, which tests/terminal/test_local_model.py types."""
+"""In the lines for the embedded model, which tests/addons/local_model/test_local_model.py types."""
 
 
 class Typed(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.greeting_plan import greeting_plan
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     answer,
@@ -12,7 +13,7 @@ from tests.support.typing_user import (
 )
 from tests.terminal.conftest import OpenTerminal
 
-PLANNED = """replies:
+LONG = """replies:
   - when: {last_contains: greet}
     plan:
       goal: Greet somebody
@@ -21,20 +22,6 @@ PLANNED = """replies:
           check: {kind: pattern, value: written}
         - what: Read it
         - what: Tell the team
-  - when: {last_contains: too long}
-    plan:
-      goal: Greet somebody
-      reason: You wanted it shorter.
-      steps:
-        - what: Write the greeting
-          check: {kind: command, value: grep -q Ann greeting.txt}
-        - what: Read it
-  - run: "echo 'hello Ann' > greeting.txt; echo written"
-    purpose: Write the greeting
-  - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - run: cat greeting.txt
-  - calls: [{tool: complete_step, arguments: {step: s2}}]
-  - text: Ann is greeted.
 """
 
 
@@ -42,7 +29,8 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = open_terminal(user=user, columns=120, rows=50)
-    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, PLANNED)}")
+    planned = LONG + greeting_plan("too long", "You wanted it shorter.")
+    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, planned)}")
     open_prompt(terminal, "kogniterm")
     say(terminal, "greet Ann")
     terminal.until("[e] edit")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.types.images import ImageHeader, is_cut, read_header
+from kogniterm.types.images import IMAGE_BYTES, ImageHeader, read_header
 from tests.support.images import gif, jpeg, png, webp
 
 
@@ -31,14 +31,17 @@ def test_kind_and_size_are_read(data: bytes, media_type: str) -> None:
 def test_a_cut_header_is_an_image_without_size(data: bytes) -> None:
     header = read_header(data)
     assert header is not None
-    assert not header.whole
+    assert header.is_damaged(data)
 
 
 @pytest.mark.parametrize("data", [png(640, 48), jpeg(640, 48), gif(640, 48), webp("VP8X", 640, 48)])
 def test_an_image_without_its_end_is_cut(data: bytes) -> None:
-    assert is_cut(data[:-1])
-    assert not is_cut(data)
-    assert not is_cut(data + b"more of a film")
+    header = read_header(data)
+    assert header is not None
+    assert header.is_damaged(data[:-1])
+    assert not header.is_damaged(data)
+    assert not header.is_damaged(data + b"more of a film")
+    assert not header.is_damaged(data[:-1].ljust(IMAGE_BYTES + 1, b"\0"))
 
 
 @pytest.mark.parametrize("data", [b"", b"BMW sells cars", b"GIF8 is no header", b"RIFF1234WAVE"])
@@ -50,4 +53,4 @@ def test_text_and_sound_are_no_images(data: bytes) -> None:
 def test_no_bytes_break_the_reading(start: bytes, rest: bytes) -> None:
     header = read_header(start + rest)
     assert header is not None
-    assert header.whole == (header.width > 0 < header.height)
+    assert header.width > 0 < header.height or header.is_damaged(start + rest)

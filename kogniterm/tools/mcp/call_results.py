@@ -13,7 +13,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.net import mark_untrusted
 from kogniterm.types import Image, Observation
-from kogniterm.types.images import HEADER_BYTES, is_cut, read_header
+from kogniterm.types.images import HEADER_BYTES, read_header
 
 MAX_TEXT = 2_000_000
 """Characters read of one result; the model sees the ends of what is longer than its share."""
@@ -108,7 +108,7 @@ def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> N
     why = ""
     if header is None:
         why = "it is no image of a known kind"
-    elif not header.whole or is_cut(raw):
+    elif header.is_damaged(raw):
         why = f"the {header.kind} image is damaged"
     elif not header.fits(len(raw)):
         why = f"the {header.describe(len(raw))} is too large"

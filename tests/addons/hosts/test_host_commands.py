@@ -1,7 +1,7 @@
 """Commands on hosts in whole turns: judged, asked, journaled for each host, and found again.
 
 The hosts are folders of this machine in which processes run for real, so that a turn can be cut at
-any moment; `tests/terminal/test_many_hosts.py` has machines with sshd.
+any moment; `test_many_hosts.py` has machines with sshd.
 """
 
 from __future__ import annotations

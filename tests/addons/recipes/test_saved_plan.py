@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
+from tests.support.greeting_plan import greeting_plan
 from tests.support.real_terminal import User
 from tests.support.typing_user import answer, scripted
 from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
 
 __all__ = ["open_terminal", "place", "pytest_generate_tests"]
 
-PLANNED = """replies:
-  - when: {last_contains: greet}
-    plan:
-      goal: Greet somebody
-      steps:
-        - what: Write the greeting
-          check: {kind: command, value: grep -q Ann greeting.txt}
-        - what: Read it
-  - run: "echo 'hello Ann' > greeting.txt; echo written"
-    purpose: Write the greeting
-  - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - run: cat greeting.txt
-  - calls: [{tool: complete_step, arguments: {step: s2}}]
-  - text: Ann is greeted.
-"""
-
 
 def test_a_plan_whose_steps_are_done_is_run_with_another_input(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = open_terminal(user=user, columns=120, rows=50)
-    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, PLANNED)}")
+    model = scripted(terminal, "replies:\n" + greeting_plan("greet"))
+    terminal.run(f"export KOGNITERM_MODEL={model}")
     status, shown = terminal.run("kogniterm run -y --no-sandbox 'greet Ann'")
     assert (status, "Ann is greeted." in shown) == (0, True), shown
     recipe = "kogniterm recipe"

@@ -16,7 +16,9 @@ from tests.support.typing_user import (
     screen,
     scripted,
 )
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place
+
+__all__ = ["open_terminal", "place"]
 
 
 @pytest.fixture

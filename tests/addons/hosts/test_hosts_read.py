@@ -13,7 +13,9 @@ import pytest
 from kogniterm.text.visible import without_style
 from tests.support.ssh_hosts import NAMES, SshHosts, ssh_hosts
 from tests.support.typing_user import put
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place
+
+__all__ = ["open_terminal", "place"]
 
 
 @pytest.fixture

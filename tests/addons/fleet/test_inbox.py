@@ -9,7 +9,9 @@ from tests.support.typing_user import (
     result_of,
     scripted,
 )
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
+
+__all__ = ["open_terminal", "place", "pytest_generate_tests"]
 
 ASK = "{calls: [{tool: ask_user, arguments: {question: Which database, answers: [a, b]}}]}"
 

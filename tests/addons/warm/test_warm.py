@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.forge import until
 from tests.support.real_terminal import RealTerminal, User, words
 from tests.support.typing_user import (
@@ -20,9 +22,18 @@ from tests.support.typing_user import (
     scripted,
 )
 from tests.support.warm import end, server_of, sessions, until_found
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
+
+__all__ = ["open_terminal", "place", "pytest_generate_tests"]
+
 
 HELLO = "replies: [{text: Hello there., repeat: forever}]"
+
+
+@pytest.fixture
+def warm_starts() -> dict[str, str]:
+    """Return no variables: these programs start plain, or have a warm server of their own."""
+    return {}
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.typing_user import answer, is_asking, leave, open_prompt, put, say
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place
+
+__all__ = ["open_terminal", "place"]
 
 WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS", "/nonexistent"))
 WEIGHTS /= "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"

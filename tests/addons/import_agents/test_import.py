@@ -6,7 +6,9 @@ from tests.support.ordinary import hand_over
 from tests.support.other_agents import HOMES, SECRETS
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import leave, open_prompt, put, say, scripted
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
+
+__all__ = ["open_terminal", "place", "pytest_generate_tests"]
 
 SHOWN = ("PreToolUse Bash", "git/commit.md", "British spelling", "/srv/shop")
 CONFIG = ".config/kogniterm"

@@ -9,7 +9,9 @@ from tests.support.programs import needs
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.registry_packages import node_modules
 from tests.support.typing_user import put, running, scripted
-from tests.terminal.conftest import OpenTerminal
+from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
+
+__all__ = ["open_terminal", "place", "pytest_generate_tests"]
 
 CLIENT = "acpx@0.19.1"
 
