@@ -422,7 +422,7 @@ def command_message(
 
 _DECIDERS = {
     "person": "the user",
-    "unattended": "policy, as no user is present",
+    "unattended": "policy",
     events.BY_KOGNITERM: "KogniTerm",
     events.BY_HOOK: "a hook of the user",
     events.BY_PROGRAM: "the program that runs you",
