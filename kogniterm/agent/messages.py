@@ -24,6 +24,7 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     Image,
+    Job,
     ModelInfo,
     Observation,
     Phrase,
@@ -323,7 +324,9 @@ def command_text(result: CommandResult) -> str:
     """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(f"[{'; '.join((_ending(result), *map(str, result.pipe_told)))}]")
-    own = [job.id for job in result.jobs if job.command == result.command]
+    own = [
+        job.id for job in result.jobs if job.command == result.command and job.state == "running"
+    ]
     asking = own[-1] if own and result.ended == "detached" and result.waiting else ""
     if result.waiting is not None:
         told = _describe_waiting(result.waiting, asking) if asking else _diagnosis(result.waiting)
@@ -333,18 +336,14 @@ def command_text(result: CommandResult) -> str:
         whole = f"read_file or grep {copy}" if copy else f"read_file {result.output_path}"
         lines.append(f"[{result.omitted_bytes} bytes left out; {whole}]")
     lines.extend(f"[{note}]" for note in result.notes)
-    lines.extend(
-        one for job, one in zip(result.jobs, _jobs(result), strict=True) if job.id != asking
-    )
+    lines.extend(_describe_job(job) for job in result.jobs if job.id != asking)
     return "\n".join(lines)
 
 
-def _jobs(result: CommandResult, but: str = "") -> list[str]:
-    return [
-        f"[job {job.id} still runs ({job.fate_text}): {job.command.partition(chr(10))[0][:80]}]"
-        for job in result.jobs
-        if job.id != but
-    ]
+def _describe_job(job: Job) -> str:
+    ended = job.state == "ended"
+    state = f"ended, {job.ending_text}" if ended else f"still runs ({job.fate_text})"
+    return f"[job {job.id} {state}: {job.short_command}]"
 
 
 def _ending(result: CommandResult) -> str:
@@ -411,7 +410,7 @@ def command_message(
         "request_id": request.id,
         "exit_code": result.exit_code,
         "ended": _ending(result),
-        "jobs": "\n".join(_jobs(result)),
+        "jobs": "\n".join(map(_describe_job, result.jobs)),
         "command": result.command,
         "cwd": result.cwd,
         "output_path": result.output_path,
@@ -423,7 +422,7 @@ def command_message(
 
 _DECIDERS = {
     "person": "the user",
-    "unattended": "policy, as no user is present",
+    "unattended": "policy",
     events.BY_KOGNITERM: "KogniTerm",
     events.BY_HOOK: "a hook of the user",
     events.BY_PROGRAM: "the program that runs you",

@@ -114,7 +114,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     if not _names_are_certain(report, root):
         found[Effect("write", "…")] = None
         if report.label == "workspace_write":
-            why = Phrase("Writes to a file known only at run time.")
+            why = Phrase("Writes to a file whose name is known only at run time.")
             report = replace(report, label="needs_approval", reasons=(why, *report.reasons))
     parts = tuple(replace(part, folder=_entered_folder(part.folder, root)) for part in report.parts)
     changed = replace(report, effects=tuple(found), parts=parts)

@@ -273,7 +273,14 @@ class CommandExecutor:
                 notes = [_APPLIED]
                 self._take_over(left, notes, wrapped=True)
                 return CommandResult(
-                    command, "exited", 0, "", 0.0, self.cwd, jobs=self.jobs(), notes=tuple(notes)
+                    command,
+                    "exited",
+                    0,
+                    "",
+                    0.0,
+                    self.cwd,
+                    jobs=self._jobs.news(),
+                    notes=tuple(notes),
                 )
             box = self.sandbox
             keeps = keep_state and not secrets and not (box is not None and box.reads_only)
@@ -451,7 +458,7 @@ class CommandExecutor:
             keeper,
             duration,
             cwd=self.cwd,
-            jobs=self.jobs(),
+            jobs=self._jobs.news(),
             notes=notes,
             ours=files.traces(),
             not_outside=missing,
@@ -696,7 +703,9 @@ class CommandExecutor:
             job.settle(timeout or 0.0, self._launcher.sync)
         else:
             job.wait(timeout)
-        return self._sync_job(job)
+        known = self._sync_job(job)
+        job.end_returned = known.state == "ended"
+        return known
 
     def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
         return self._jobs.find(job_id).running.asks()

@@ -93,10 +93,11 @@ class SchemaTool(Generic[A]):
         try:
             return self._model.model_validate(arguments)
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+            found = (
+                (".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, "))
                 for item in error.errors(include_url=False)
             )
+            problems = "; ".join(": ".join(filter(None, one)) for one in found)
             raise ToolError(
                 "Invalid arguments for {name}: {problems}.", name=self._spec.name, problems=problems
             ) from None

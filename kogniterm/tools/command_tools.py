@@ -190,7 +190,9 @@ def _act(jobs: JobsPort, arguments: JobArguments) -> str:
         case "wait":
             return _line(jobs, jobs.wait_job(arguments.id, LONGEST_WAIT, or_asks=True))
         case "stop":
-            return _line(jobs, jobs.stop_job(arguments.id))
+            jobs.stop_job(arguments.id)
+            # Waiting tells the executor that this caller, unlike /jobs stop, reports the end.
+            return _line(jobs, jobs.wait_job(arguments.id, 0))
         case "keep":
             jobs.keep_job(arguments.id)
             return f"[{arguments.id} keeps running when KogniTerm ends]"
@@ -211,6 +213,6 @@ def _line(jobs: JobsPort, job: Job) -> str:
         last = (jobs.read_job(job.id).splitlines() or [""])[-1][-200:]
         what = "a password, which only the user may type" if asks == "password" else "input"
         return f"{job.id} waits for {what}: `{last}`"
-    code = "exit status unknown" if job.exit_code is None else f"exit {job.exit_code}"
-    state = f"ended, {code}" if job.state == "ended" else f"running, {job.fate_text}"
-    return f"{job.id} {state}: {job.command.partition(chr(10))[0][:80]}"
+    ended = job.state == "ended"
+    state = f"ended, {job.ending_text}" if ended else f"running, {job.fate_text}"
+    return f"{job.id} {state}: {job.short_command}"

@@ -55,6 +55,17 @@ class Job:
             "sandbox": "ends with KogniTerm, because it is in the sandbox",
         }[self.fate]
 
+    @property
+    def ending_text(self) -> str:
+        """Return how an ended job ended, for the model."""
+        return "exit status unknown" if self.exit_code is None else f"exit {self.exit_code}"
+
+    @property
+    def short_command(self) -> str:
+        """Return the beginning of its command, on one line; an ellipsis marks a cut."""
+        line, broken, _ = self.command.partition("\n")
+        return f"{line[:80]}…" if broken or len(line) > 80 else line
+
 
 @dataclass(frozen=True, slots=True)
 class LeftRunning:
@@ -131,6 +142,7 @@ class CommandResult:
     `readable_path` is a copy of all of it that commands in the sandbox may read, if there is one.
     `pipe` are the statuses of the last pipeline, `shell` the options and the names with `()` that
     change the meaning of the text, `masked` is why the exit status is no evidence of success.
+    `jobs` are those that run, and those that ended since an earlier result or wait returned them.
     """
 
     command: str

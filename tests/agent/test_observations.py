@@ -27,8 +27,10 @@ def test_an_ended_command_tells_what_it_waited_for_and_what_helps(kind: WaitKind
 
 def test_a_job_is_named_by_the_beginning_of_its_command() -> None:
     job = Job("j1", f"serve {'x' * 200}\nsecond line", "running", (), 0.0)
-    said = command_text(CommandResult("ls", "exited", 0, "", 0.1, "/w", jobs=(job,)))
-    assert said.splitlines()[1].endswith(f": serve {'x' * 74}]")
+    ended = Job("j2", "make", "ended", (), 0.0, 2)
+    said = command_text(CommandResult("ls", "exited", 0, "", 0.1, "/w", jobs=(job, ended)))
+    assert said.splitlines()[1].endswith(f": serve {'x' * 74}…]")
+    assert said.splitlines()[2] == "[job j2 ended, exit 2: make]"
 
 
 def test_a_program_without_a_name_is_the_command() -> None:

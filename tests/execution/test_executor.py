@@ -277,6 +277,19 @@ def test_a_job_is_listed_read_stopped(executor: CommandExecutor) -> None:
     assert not any(alive(pid) for pid in job.pids)
 
 
+def test_the_end_of_a_job_is_returned_once(executor: CommandExecutor) -> None:
+    waits = "(until test -e go; do sleep 0.02; done; exit 3) &"
+    seen = executor.run(waits).jobs[0].id
+    executor.run(waits)
+    Path(executor.cwd, "go").touch()
+    until(lambda: all(job.state == "ended" for job in executor.jobs()))
+    executor.wait_job(seen)
+    (ended,) = executor.run("true").jobs
+    assert (ended.state, ended.exit_code) == ("ended", 3)
+    assert ended.id != seen
+    assert executor.run("true").jobs == ()
+
+
 def test_output_of_a_job_does_not_reach_the_next_command(executor: CommandExecutor) -> None:
     result = executor.run("(while :; do echo noise; sleep 0.02; done) &")
     job = result.jobs[0].id

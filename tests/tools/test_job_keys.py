@@ -33,6 +33,12 @@ class NoJobs:
         return ()
 
 
+def test_a_call_that_lacks_an_argument_is_answered_in_plain_words() -> None:
+    tool = job_tool(NoJobs())  # type: ignore[arg-type]
+    with pytest.raises(ToolError, match=r"^Invalid arguments for jobs: id is missing\.$"):
+        tool.check({"action": "wait"})
+
+
 @pytest.mark.parametrize("action", ["send", "stop", "keep"])
 def test_nothing_is_asked_about_a_job_that_is_not_there(action: str) -> None:
     keys = {"keys": "x\n"} if action == "send" else {}

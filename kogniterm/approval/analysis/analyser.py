@@ -447,7 +447,7 @@ class Analyser:
             call.reads(target)
         if op != "<" and not is_harmless_device(path):
             if target.glob or (target.value == HOLE and target.tainted):
-                call.ask("Writes to a file known only at run time.")
+                call.ask("Writes to a file whose name is known only at run time.")
             call.writes(target, "write" if op in {">>", "&>>"} else "overwrite")
 
     def _call(self, name: str, args: tuple[CallWord, ...], scope: Scope) -> Call:

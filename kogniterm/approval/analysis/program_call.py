@@ -242,7 +242,7 @@ _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
         "repository": ("needs_approval", "Changes {path}, part of git's internal data."),
         "system": ("dangerous", "Changes {path}, which belongs to the system."),
         "inside": ("workspace_write", WRITES_FILE),
-        "unknown": ("needs_approval", "Writes to a file known only at run time."),
+        "unknown": ("needs_approval", "Writes to a file whose name is known only at run time."),
         "outside": ("needs_approval", WRITES_OUTSIDE),
     },
     "delete": {

@@ -184,7 +184,7 @@ def _refused_by_mode(report: RiskReport, now: Circumstances) -> Phrase | None:
     if now.mode == "plan" and report.label != "safe_readonly":
         return ONLY_PLANS
     if now.mode == "auto" and report.label == "dangerous" and not now.at_prompt:
-        return Phrase("In auto mode, dangerous commands need your approval at the prompt.")
+        return Phrase("In auto mode, dangerous actions need approval at the prompt.")
     return None
 
 
@@ -269,7 +269,7 @@ class Unattended:
     ) -> Decision:
         """Reject `request`."""
         del report
-        nobody = Phrase("No user is available to approve this, so it was not run.")
+        nobody = Phrase("No user is available to approve this.")
         reasons = (nobody, *verdict.reasons[:3])
         reason = " ".join(map(str, reasons))
         return Decision("reject", request.command, "unattended", reason, reasons)

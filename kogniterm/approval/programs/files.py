@@ -72,7 +72,7 @@ def tee(call: Call) -> None:
     parsed = call.parse()
     for operand in parsed.operands:
         if operand.split and HOLE in operand.value:
-            call.ask("Writes to a file known only at run time.")
+            call.ask("Writes to a file whose name is known only at run time.")
         call.writes(operand, "write" if parsed.has("a", "append") else "overwrite")
 
 

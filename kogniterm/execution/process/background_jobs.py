@@ -48,6 +48,8 @@ class BackgroundCommand:
         self.wrapped, self.detached, self.kept = wrapped, detached, False
         self.outlives, self.statuses = outlives, statuses
         self.started = time.time() - (time.monotonic() - running.started)
+        self.end_returned = False
+        """True once a caller has learned that it ended."""
         self._pids: tuple[int, ...]
         self._fate: JobFate
         self._look()
@@ -177,6 +179,17 @@ class JobTable:
         """Return every job, oldest first."""
         with self._lock:
             return tuple(job.job() for job in self._jobs.values())
+
+    def news(self) -> tuple[Job, ...]:
+        """Return the jobs that run, and those whose end nobody has been given yet."""
+        with self._lock:
+            found = []
+            for one in self._jobs.values():
+                job = one.job()
+                if job.state == "running" or not one.end_returned:
+                    found.append(job)
+                one.end_returned = job.state == "ended"
+            return tuple(found)
 
     def by_leader(self) -> dict[int, BackgroundCommand]:
         """Return the jobs that have not ended, by their leaders' pids."""

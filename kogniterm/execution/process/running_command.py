@@ -483,7 +483,7 @@ def command_result(
         output_path=keeper.path,
         output_bytes=keeper.total,
         omitted_bytes=rendered.omitted,
-        jobs=tuple(job for job in jobs if job.state == "running"),
+        jobs=tuple(jobs),
         waiting=ending.waiting,
         notes=tuple(notes),
         not_outside=not_outside,

@@ -237,8 +237,8 @@ class CommandFrame:
         parts = [ending(result), *map(translate, result.pipe_told), duration(result.duration)]
         if result.output_bytes >= 10_000:
             parts.append(size(result.output_bytes))
-        if result.jobs:
-            ids = ", ".join(job.id for job in result.jobs)
+        if running := [job.id for job in result.jobs if job.state == "running"]:
+            ids = ", ".join(running)
             parts.append(_("still running: {jobs}").format(jobs=ids))
         parts += [rest] if rest else []
         text.append(" · ".join(parts), "muted" if good else "")
