@@ -20,8 +20,10 @@ from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wo
 from kogniterm.addons.local_model.repairs import (
     FILE_NAME,
     HAS_EFFECT,
+    PYTHON_CODE,
     folder_of,
     names_exchanged,
+    python_statements,
     repaired,
     with_names_of,
 )
@@ -109,7 +111,6 @@ _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 _ADDS = re.compile(wording("adds"))
 _ECHOING = frozenset({"echo", "printf"})
 
-_PYTHON_CODE = re.compile(r"\bpython3? -c '([^']*)'")
 _TOUCHES = re.compile(r"touch [^|;&<>]+")
 _HAS_CONTENT = re.compile(wording("has_content"))
 
@@ -144,12 +145,10 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
 def _broken_python(command: str) -> list[str]:
     """Return the reasons against the Python code in `command`: it does not parse, or is silent."""
     found = []
-    for code in _PYTHON_CODE.findall(command):
-        try:
-            compile(code, "", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError):
+    for python in PYTHON_CODE.finditer(command):
+        if python_statements(python["code"]) is None:
             found.append("no Python")
-        if not HAS_EFFECT.search(code):
+        if not HAS_EFFECT.search(python["code"]):
             found.append("prints nothing")
     return found
 
