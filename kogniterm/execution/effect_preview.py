@@ -107,10 +107,10 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
             found[effect] = None
             continue
         for landed in _landings(effect, root) if effect.kind != "delete" else (effect,):
-            settled = _settle_effect(landed, root)
-            if settled is not None:
-                found[settled] = None
-                through += [settled] * (settled.outside and not landed.outside)
+            for settled in (_settle_effect(landed, root), _pattern_outside(landed, root)):
+                if settled is not None:
+                    found[settled] = None
+                    through += [settled] * (settled.outside and not landed.outside)
     if not _names_are_certain(report, root):
         found[Effect("write", "…")] = None
         if report.label == "workspace_write":
@@ -221,6 +221,22 @@ def _settle_effect(effect: Effect, root: Path) -> Effect | None:
     if not there and effect.kind != "delete" and not _may_be_there(path):
         effect = replace(effect, kind="create")
     return replace(effect, target=str(real), outside=True) if leaves else effect
+
+
+def _pattern_outside(effect: Effect, root: Path) -> Effect | None:
+    """Return what a pattern changes outside the workspace, through a link; None for nothing."""
+    if effect.outside or not glob.has_magic(effect.target):
+        return None
+    folder, name = os.path.split(effect.target)
+    paths = [one / name for one in expand(folder, root)]
+    paths += expand(effect.target, root) if effect.kind != "delete" else ()
+    for path in paths:
+        with suppress(OSError, ValueError, RuntimeError):  # a loop of links, or no possible name
+            follows = effect.kind != "delete" and not glob.has_magic(path.name)
+            real = path.resolve() if follows else path.parent.resolve() / path.name
+            if not real.is_relative_to(root.resolve()):
+                return replace(effect, target=str(real), outside=True)
+    return None
 
 
 def _may_be_there(path: Path) -> bool:

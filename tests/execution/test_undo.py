@@ -700,3 +700,26 @@ def _clear(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'for f in out/*.a; do cp "$f" "$f.bak"; done',
+        'for f in *.a; do cp "$f" "$f.bak"; done',
+        "rm out/*.a",
+    ],
+)
+def test_a_pattern_that_leads_out_through_a_link_is_no_change_of_the_workspace(
+    tmp_path: Path, command: str
+) -> None:
+    work, outside = tmp_path / "inside", tmp_path / "outside"
+    work.mkdir()
+    outside.mkdir()
+    (work / "x.a").touch()
+    (outside / "y.a").touch()
+    (work / "out").symlink_to(outside)
+    (work / "x.a.bak").symlink_to(outside / "y.a")
+    report = on_disk(classify(command, cwd=str(work), workspace=str(work)), str(work))
+    assert report.label == "needs_approval"
+    assert any(one.outside and one.target.startswith(str(outside)) for one in report.effects)

@@ -35,7 +35,7 @@ _OTHER_ACTION = 0.5
 # A word of one or two examples is mostly the name of something in them, not a kind of request:
 # it must not count more than a word of this many.
 _FEWEST = 4
-_COLUMN = re.compile(wording("column"))
+COLUMN = re.compile(wording("column"))
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
     "en": "a an the of to in on at for with .txt by is are was were be do does did i me my you "
@@ -122,7 +122,7 @@ def words_of(text: str, language: Language) -> list[str]:
             words.extend(classes.get(stemmed, (stemmed,)))
         else:
             words.append(token)
-    if _COLUMN.search(plain(text)):
+    if COLUMN.search(plain(text)):
         words.append("=named column")
     return words
 

@@ -15,13 +15,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import NamedTuple
 
 from kogniterm import prompts
-from kogniterm.addons.local_model.bank import Bank, CommandExample, examples
+from kogniterm.addons.local_model.bank import COLUMN, Bank, CommandExample, examples
 from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wording
 from kogniterm.addons.local_model.repairs import (
     FILE_NAME,
     HAS_EFFECT,
+    PYTHON_CODE,
     folder_of,
     names_exchanged,
+    python_statements,
     repaired,
     with_names_of,
 )
@@ -109,7 +111,6 @@ _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 _ADDS = re.compile(wording("adds"))
 _ECHOING = frozenset({"echo", "printf"})
 
-_PYTHON_CODE = re.compile(r"\bpython3? -c '([^']*)'")
 _TOUCHES = re.compile(r"touch [^|;&<>]+")
 _HAS_CONTENT = re.compile(wording("has_content"))
 
@@ -144,12 +145,10 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
 def _broken_python(command: str) -> list[str]:
     """Return the reasons against the Python code in `command`: it does not parse, or is silent."""
     found = []
-    for code in _PYTHON_CODE.findall(command):
-        try:
-            compile(code, "", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError):
+    for python in PYTHON_CODE.finditer(command):
+        if python_statements(python["code"]) is None:
             found.append("no Python")
-        if not HAS_EFFECT.search(code):
+        if not HAS_EFFECT.search(python["code"]):
             found.append("prints nothing")
     return found
 
@@ -349,12 +348,9 @@ def names_in(request: str) -> tuple[str, ...]:
     numbers = _NUMBER.findall(_NAME.sub(" ", rest))
     proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
     replaced = [word for pair in _REPLACES.findall(rest) for word in pair]
-    columns = [word for groups in _COLUMN.findall(rest) for word in groups]
+    columns = [word for groups in COLUMN.findall(rest) for word in groups]
     named = [*files, *quoted, *numbers, *proper, *replaced, *columns, folder_of(rest)]
     return tuple(dict.fromkeys(filter(None, named)))
-
-
-_COLUMN = re.compile(wording("column"))
 
 
 # A text that is searched or replaced in any case may be written in any.
@@ -489,13 +485,11 @@ class CommandWriter:
             command = correct_command(part, written.text.strip())
             if written.cut or not command or _PROSE.match(command):
                 continue
-            against = (*doubts(part, command, shown), *_missing(command))
-            if against:
-                command, against = _best_exchange(part, command, against, shown)
-            if turn.failed and checked_command(part, command) == turn.failed[-1].command:
-                against = (_REPEATED, *against)
-            found.append(CommandProposal(command, against, usage))
-            if not against:
+            best = _best_exchange(part, command, shown, usage)
+            if turn.failed and checked_command(part, best.command) == turn.failed[-1].command:
+                best = best._replace(doubts=(_REPEATED, *best.doubts))
+            found.append(best)
+            if not best.doubts:
                 break
         if not found:
             raise ModelReplyError(
@@ -507,19 +501,16 @@ class CommandWriter:
 
 
 def _best_exchange(
-    part: str, command: str, against: tuple[str, ...], shown: Sequence[CommandExample]
-) -> tuple[str, tuple[str, ...]]:
-    """Return `command`, or with names of an example as those of `part`, if that speaks for it."""
+    part: str, command: str, shown: Sequence[CommandExample], usage: Usage
+) -> CommandProposal:
+    """Return `command`, or with names of an example as those of `part` if that is better."""
     names = [name for name in names_in(part) if FILE_NAME.fullmatch(name)]
-    best = command, against
-    for example in shown:
-        made = names_exchanged(names, example.request, command)
-        if made == command:
-            continue
-        left = (*doubts(part, made, shown), *_missing(made))
-        if len(left) < len(best[1]):
-            best = made, left
-    return best
+    exchanged = [names_exchanged(names, example.request, command) for example in shown]
+    made = dict.fromkeys((command, *exchanged))
+    proposals = (
+        CommandProposal(one, (*doubts(part, one, shown), *_missing(one)), usage) for one in made
+    )
+    return min(proposals, key=lambda proposal: proposal.weight)
 
 
 def command_chat(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kogniterm.addons.local_model.commands import doubts
 from kogniterm.addons.local_model.repairs import folder_of, repaired, with_names_of
 
-SWAPPED = "mv a.txt b.txt.new && mv b.txt a.txt && mv b.txt.new b.txt"
+SWAPPED = "test ! -e b.txt.new && mv a.txt b.txt.new && mv b.txt a.txt && mv b.txt.new b.txt"
 CODE = 'import json; [x for x in json.load(open("a.json"))]'
 PRINTED = 'import json; print(*[x for x in json.load(open("a.json"))], sep="\\n")'
 
@@ -21,6 +22,9 @@ PRINTED = 'import json; print(*[x for x in json.load(open("a.json"))], sep="\\n"
         ("list the folder names in this directory", ""),
         ("delete the empty ones, also in subfolders", ""),
         ("how full is the disk in percent", ""),
+        ("list the files in the folder -delete", ""),
+        # Characters that become several and others that become none must not move the name.
+        ("\ufb01" * 8 + " in the folder drafts12; rm b #" + "a\u0301" * 8, "drafts12"),
     ],
 )
 def test_the_folder_of_a_request(request_text: str, folder: str) -> None:
@@ -43,9 +47,13 @@ def test_the_folder_of_a_request(request_text: str, folder: str) -> None:
         ("swap a.txt and b.txt", "mv a.txt b.txt && mv b.txt a.txt", SWAPPED),
         ("files before 2024", "find . -mtime +2024", "find . ! -newermt 2024-01-01"),
         ("files since 2024", "find . -mtime -2024", "find . -newermt 2024-01-01"),
+        ("not touched since 2020", "find . -mtime +2020 -delete", "find . -mtime +2020 -delete"),
         ("files of 20 days", "find . -mtime -20", "find . -mtime -20"),
         ("list them", f"python3 -c '{CODE}'", f"python3 -c '{PRINTED}'"),
         ("list them", f"python3 -c '{PRINTED}'", f"python3 -c '{PRINTED}'"),
+        ("how much is 3", "python3 -c '3'", "python3 -c 'print(3)'"),
+        ("write it", "echo 'a $(rm b) < *.c'", "echo 'a $(rm b) < *.c'"),
+        ("what is in the notes folder", "grep -r 'a . b' .", "grep -r 'a . b' notes"),
         ("save it", "sort a | tr '\\n' ' ' > b", "sort a > b"),
         ("save it on one line", "sort a | tr '\\n' ' ' > b", "sort a | tr '\\n' ' ' > b"),
     ],
@@ -65,7 +73,19 @@ def test_what_the_request_makes_certain_is_in_the_command(
         ("rm a", "rm: cannot remove 'a': Is a directory", "rm -r a"),
         ("mkdir a/b", "mkdir: cannot create directory 'a/b': No such file", "mkdir -p a/b"),
         ("mv *.a b/", "mv: target 'b/': No such file or directory", "mkdir -p b/ && mv *.a b/"),
-        ("./a.sh", "bash: line 1: ./a.sh: Permission denied", "bash a.sh"),
+        ("rm *.log", "rm: cannot remove 'a.log': Is a directory", None),
+        ("cp *.log b", "cp: -r not specified; omitting directory 'a.log'", None),
+        ("./a.py", "bash: line 1: ./a.py: Permission denied", None),
+        ("cat ./a.txt", "cat: ./a.txt: Permission denied", None),
+        ("cat grep.txt", "grep: a: Is a directory", None),
+        ("echo x >> log; grep x a", "grep: a: Is a directory", None),
+        ("grep x a > b && test -s b", "grep: a: Is a directory", "grep -r x a > b"),
+        ("cat a", "mv: target 'b': No such file or directory", None),
+        (
+            "grep 'sort of' <(sort a)",
+            "sort: read failed: a: Is a directory",
+            "grep 'sort of' <(ls a)",
+        ),
         ("comm <(sort a) b", "sort: read failed: a: Is a directory", "comm <(ls a) b"),
         ("mv *.a b/", "mv: target 'b; rm c/': No such file or directory", None),
         ("grep x n | grep y", "grep: n: Is a directory", "grep -r x n | grep y"),
@@ -77,3 +97,8 @@ def test_an_error_that_names_its_remedy_is_followed(
     command: str, output: str, made: str | None
 ) -> None:
     assert repaired(command, output) == made
+
+
+def test_python_code_with_a_warning_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert doubts("is it", "python3 -c 'print(1 is 1, \"\\d\")'", ()) == ()
+    assert capfd.readouterr() == ("", "")
