@@ -108,10 +108,10 @@ def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> N
     why = ""
     if header is None:
         why = "it is no image of a known kind"
+    elif header.whole and not header.fits(len(raw)):  # before its blocks are walked
+        why = f"the {header.describe(len(raw))} is too large"
     elif not header.whole or is_cut(raw):
         why = f"the {header.kind} image is damaged"
-    elif not header.fits(len(raw)):
-        why = f"the {header.describe(len(raw))} is too large"
     elif len(images) >= MAX_IMAGES:
         why = f"{MAX_IMAGES} images are shown already"
     if header is None or why:
