@@ -37,7 +37,8 @@ _STORED = {
     "added": "[{label}] stored.",
     "confirmed": "[{label}] was already known.",
     "superseded": "[{label}] stored; it replaces [{old}].",
-    "pending": "[{label}] stored; it is used once the user types /memory confirm {label}.",
+    "pending": "[{label}] stored; it is used once the user types /memory confirm {label}, "
+    "or kogniterm memory confirm {label} in a shell.",
 }
 """The result of remembering a fact, for the model."""
 

@@ -133,7 +133,9 @@ class Updater:
             if action == "pend" or starts_pending(candidate):
                 stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
                 reason = Phrase(
-                    "needs your confirmation: /memory confirm {id}", {"id": stored.label}
+                    "needs your confirmation: /memory confirm {id}, or in a shell kogniterm "
+                    "memory confirm {id}",
+                    {"id": stored.label},
                 )
                 return StoredChange("pending", stored, reason, known)
             if action == "supersede" and known is not None:

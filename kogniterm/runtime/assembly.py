@@ -479,7 +479,10 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
     """Yield notices about the state in which the session was found."""
     before = journal.state.mode
     if _still_planning(journal.state):
-        yield Phrase("The last turn was in plan mode and stays in it; to end it: /mode ask")
+        yield Phrase(
+            "The last turn was in plan mode and stays in it; to end it: /mode ask at the prompt of "
+            "kogniterm resume"
+        )
     elif before != "manual" and mode == "manual":
         # A mode is a permission, which ends with the process that it was given to.
         yield Phrase(

@@ -31,7 +31,7 @@ async def watch_events(session: LiveSession, given: UserInput | None, io: TurnIO
     if log.isEnabledFor(logging.DEBUG):
         from kogniterm.runtime.turn_log import logging_sink
 
-        io.sink = logging_sink(io.sink)
+        io.sink = logging_sink(io.sink, session.journal.redact)
 
 
 async def warn_of_unknown_price(session: LiveSession, given: UserInput | None, io: TurnIO) -> None:

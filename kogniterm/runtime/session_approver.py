@@ -118,5 +118,9 @@ class SessionApprover(ABC):
         file = self._session.archive.paths.permissions_file
         values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
         self.tell(
-            Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)
+            Phrase(
+                "Permission {id} saved in {file}: {covers}. To revoke it: /permissions, or in a "
+                "shell kogniterm policy revoke {id}",
+                values,
+            )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from kogniterm.protocols import EventSink
 from kogniterm.text.shorten import cut
@@ -17,9 +18,9 @@ _NAMES = ("file", "hosts", "model", "name", "names", "provider", "steps", "used"
 """Values of a sentence that no user or model writes as text."""
 
 
-def logging_sink(sink: EventSink) -> EventSink:
+def logging_sink(sink: EventSink, redact: Callable[[str], str]) -> EventSink:
     """Return a sink that logs each event before it is passed on to `sink`."""
-    lines = TurnLog()
+    lines = TurnLog(redact)
 
     def logged(event: events.Event) -> None:
         lines(event)
@@ -29,9 +30,13 @@ def logging_sink(sink: EventSink) -> EventSink:
 
 
 class TurnLog(EventVisitor):
-    """Writes the lines of one turn. The formatter of the log redacts them."""
+    """Writes the lines of one turn. The formatter of the log redacts them.
 
-    def __init__(self) -> None:
+    What is cut, or joined to one line, is redacted before: no rest of a secret looks like one.
+    """
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
         self._asked: dict[str, float] = {}
 
     def on_turn_started(self, event: events.TurnStarted) -> None:
@@ -100,7 +105,7 @@ class TurnLog(EventVisitor):
 
     def on_action_proposed(self, event: events.ActionProposed) -> None:
         request, verdict = event.request, event.verdict
-        what = cut(" ".join(request.command.split()), _COMMAND) or request.effect
+        what = cut(" ".join(self._redact(request.command).split()), _COMMAND) or request.effect
         log.debug("request %s: %s in %s: %s", request.id, request.tool, event.cwd, what)
         why = "; ".join(map(str, verdict.reasons or event.report.reasons))
         log.debug("verdict %s: %s, %s: %s", request.id, verdict.kind, event.report.label, why)

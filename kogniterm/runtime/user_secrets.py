@@ -47,7 +47,7 @@ NOT_GRANTED = Phrase(
 )
 MISSING = Phrase(
     "The value of the secret {name} is not known in this process, so the command was not run. "
-    "The user can give it again with /secret {name}."
+    "The user can give it again with /secret {name}, or --secret {name} of kogniterm run."
 )
 
 

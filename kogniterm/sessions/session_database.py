@@ -173,6 +173,12 @@ class Recovery(NamedTuple):
     def text(self) -> Phrase:
         """The report shown to the user."""
         values = {"file": str(self.moved_to), **self._asdict()}
+        if not self.records:
+            return Phrase(
+                "The database was damaged and was moved to {file}. No record could be recovered "
+                "from it.",
+                values,
+            )
         if not self.lost:
             return Phrase(
                 "The database was damaged and was moved to {file}. Sessions recovered: "

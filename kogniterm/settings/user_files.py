@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import select
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +33,9 @@ _GREATEST = 2**63
 _NESTED = Phrase("it is nested too deeply")
 _NO_MAPPING = Phrase("must be a mapping of names to values")
 _TOO_LARGE = Phrase("a number is too large")
-_SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+_STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+_SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/")
+_PIECE = 65_536
 
 Name = str | Path | Phrase
 
@@ -48,7 +52,9 @@ def read_text(path: Path, most: int = LARGEST) -> str:
 def read_if_there(path: Path, most: int = LARGEST) -> str | None:
     """Return the text of a file; None where there is none. Raises `SettingsError`."""
     try:
-        if str(path).startswith(_SHELL_PIPES):
+        if str(path) in _STANDARD_INPUT:
+            data = _read_input(most + 1)
+        elif str(path).startswith(_SHELL_PIPES):
             # What the user's shell hands over, as in --rules <(…), is read to its end.
             with path.open("rb") as file:
                 data = file.read(most + 1)
@@ -61,6 +67,22 @@ def read_if_there(path: Path, most: int = LARGEST) -> str | None:
     if len(data) > most:
         raise SettingsError("{file} is larger than {limit} kB.", file=path, limit=most // 1000)
     return decode(path, data)
+
+
+def _read_input(most: int) -> bytes:
+    """Return the rest of standard input, or its first `most` bytes. Raises `OSError`.
+
+    It is not opened by its path: a socket and another user's pipe refuse that, and a file that
+    somebody read from would begin anew.
+    """
+    data = bytearray()
+    while len(data) < most:
+        select.select([0], [], [])  # whoever gave it to us may read without waiting
+        piece = os.read(0, min(_PIECE, most - len(data)))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
 
 
 def decode(name: Name, data: bytes) -> str:

@@ -410,7 +410,7 @@ async def _output(
     except TimeoutError:
         if not found and not counted:
             raise
-        skipped.append(f"all behind the last line found, as {SECONDS:.0f} s are over")
+        skipped.insert(0, f"all behind the last line found, as {SECONDS:.0f} s are over")
     finally:
         watch.cancel()
         if process.returncode is None:

@@ -67,6 +67,15 @@ async def test_what_is_said_holds_from_this_turn_on_and_in_later_sessions(
     assert later.shown[-2].count("preference verbosity: Answer in detail") == 1
 
 
+async def test_a_task_of_run_names_the_undo_of_the_shell(make_flow: MakeFlow) -> None:
+    flow = make_flow(TALK)
+    flow.open()
+    await flow.run(UserInput("Answer briefly from now on.", source="run"))
+    assert notices(flow)[-1].endswith(" Undo: kogniterm memory prefer verbosity --remove")
+    await flow.run(UserInput("From now on, give me detailed answers", source="run"))
+    assert notices(flow)[-1].endswith(" Undo: kogniterm memory prefer verbosity short")
+
+
 async def test_own_commands_of_the_shell_and_piped_data_set_nothing(make_flow: MakeFlow) -> None:
     flow = make_flow(TALK)
     session = flow.open()

@@ -48,14 +48,26 @@ def test_no_event_is_logged_with_a_text(kind: Any, caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.DEBUG, "kogniterm.runtime.turn_log")
     if kind is not events.ModelRetried:  # its reason is KogniTerm's or the provider's
         for variant in range(4):
-            TurnLog()(filled(kind, SAID, variant, **CHOSEN_BY_PROGRAM, **SHOWN))
+            TurnLog(str)(filled(kind, SAID, variant, **CHOSEN_BY_PROGRAM, **SHOWN))
     assert SAID not in caplog.text
+
+
+@pytest.mark.parametrize("before", [0, 280])
+def test_a_secret_is_hidden_before_its_command_is_cut(
+    before: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "kogniterm.runtime.turn_log")
+    command = f"{'x' * before} echo 'a\nsecret in two lines'"
+    proposed = filled(events.ActionProposed, "x", **{**SHOWN, "command": command})
+    TurnLog(lambda text: text.replace("a\nsecret in two lines", "***"))(proposed)
+    assert "***" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_sentences_keep_their_names_and_numbers(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kogniterm.runtime.turn_log")
     refused = Phrase("An action was refused: {why}", {"why": SAID})
-    log = TurnLog()
+    log = TurnLog(str)
     log(events.TurnEnded(Answer("", "refused", 3, Phrase("{a} {b}", {"a": refused, "b": 5}))))
     log(events.Notice(Phrase("Hook {name}: {words}", {"name": "lint", "words": SAID})))
     rejected = filled(events.ActionDecided, "x")

@@ -88,6 +88,14 @@ def test_a_broken_header_costs_nothing(path: Path) -> None:
     store.close()
 
 
+def test_a_file_without_any_record_left_is_reported_as_that(path: Path) -> None:
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is not None
+    assert str(recovery.text).endswith(". No record could be recovered from it.")
+    store.close()
+
+
 def test_a_broken_page_costs_what_was_on_it(path: Path) -> None:
     overwrite(path, page_of(path, b'"text":"Task 4 of session 1"'), b"\x00" * PAGE)
     store, recovery = open_store(path, user="ana", version="1.0")

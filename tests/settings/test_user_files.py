@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -201,6 +203,26 @@ v = 2
     assert found.line(("rule", 1, "z", "w")) == 9
     assert found.line(("rule", 1, "inner", "v")) == 13
     assert found.line(("rule", 1, "unknown")) == 8
+
+
+def test_standard_input_is_read_on_from_where_it_is(tmp_path: Path) -> None:
+    """A file that was read from does not begin anew, and a socket cannot be opened by its path."""
+    (file := tmp_path / "tasks").write_text("read before\none\ntwo\n")
+    kept, given = os.dup(0), os.open(file, os.O_RDONLY)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        os.dup2(given, 0)
+        assert os.read(0, 12) == b"read before\n"
+        assert read_lines("-") == ["one\n", "two\n"]
+        os.dup2(ours.fileno(), 0)
+        threading.Timer(0.05, lambda: (theirs.sendall(b"three\n"), theirs.close())).start()
+        assert read_lines("/dev/stdin") == ["three\n"]
+    finally:
+        os.dup2(kept, 0)
+        for one in (kept, given):
+            os.close(one)
+        ours.close()
 
 
 def test_dates_are_text_and_names_of_keys_are_as_they_stand() -> None:

@@ -266,6 +266,8 @@ async def test_a_search_that_takes_too_long_keeps_what_it_found(
     monkeypatch.setattr("kogniterm.tools.search_files.SECONDS", 0.5)
     with (work / "z.img").open("wb") as file:
         file.truncate(1 << 40)
+    for number in range(12):  # texts that are not searched to their ends
+        (work / f"t{number}.txt").write_bytes(b"x\n" * 50_000 + b"\0hola\n")
     found = await text(work, pattern="hola")
     assert "src/b.txt:1:hola mundo" in found
     assert "not looked into: all behind the last line found" in found

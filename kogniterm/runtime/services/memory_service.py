@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -192,7 +193,8 @@ class MemoryService:
         except KognitermError:
             log.exception("a preference could not be kept")
             return ()
-        return tuple(_set(new, old) for new, old in changed)
+        in_shell = user_input.source == "run"
+        return tuple(_set(new, old, in_shell=in_shell) for new, old in changed)
 
     def only_prefers(self, user_input: UserInput) -> bool:
         """Return whether this input states preferences and nothing else."""
@@ -447,12 +449,15 @@ def preference_of(memory: MemoryService | None, name: str) -> object:
     return held.get(name)
 
 
-def _set(new: Preference, old: Preference | None) -> Phrase:
+def _set(new: Preference, old: Preference | None, *, in_shell: bool) -> Phrase:
     """Return the notice that a preference was set, with the command that undoes it."""
-    here = " --project" if new.project else ""
-    undo = f"/preferences remove {new.key}{here}"
-    if old is not None:
-        undo = f"/preferences set {new.key} {value_text(old.value)}{here}"
+    before = value_text(old.value) if old is not None else ""
+    if in_shell:
+        words = ["kogniterm", "memory", "prefer", new.key, before or "--remove"]
+        undo = shlex.join([*words, "--here"] if new.project else words)
+    else:
+        change = f"set {new.key} {before}" if old is not None else f"remove {new.key}"
+        undo = f"/preferences {change}{' --project' if new.project else ''}"
     values = {"name": new.key, "value": value_text(new.value), "undo": undo}
     if new.project:
         return Phrase("Preference set for this project: {name} = {value}. Undo: {undo}", values)

@@ -155,7 +155,11 @@ class PermissionStore:
 
 def not_found(permission_id: str) -> UsageError:
     """Return the error for a permission that does not exist."""
-    return UsageError("Permission {id} not found; list them with /permissions.", id=permission_id)
+    return UsageError(
+        "Permission {id} not found; list them with /permissions, or in a shell with: "
+        "kogniterm policy permissions",
+        id=permission_id,
+    )
 
 
 def folder_id(folder: str) -> str:

@@ -1,4 +1,4 @@
-"""The user's own terminal: what was typed ahead, and handover it to a command, editor or pager."""
+"""The user's own terminal: what was typed ahead, and its handover to a command, editor or pager."""
 
 from __future__ import annotations
 

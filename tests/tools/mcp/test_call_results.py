@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kogniterm.tools.mcp.call_results import call_end
+from kogniterm.types.images import IMAGE_BYTES
 from tests.support.images import gif, png
 
 
@@ -18,6 +19,11 @@ from tests.support.images import gif, png
         (png(4, 4)[:-4], "the PNG image is damaged"),
         (png(9000, 4), "the PNG image, 9000x4 pixels"),
         (b"sound", "it is no image of a known kind"),
+        pytest.param(
+            gif(4, 4)[:-1] + b"\x21\0\0" * (IMAGE_BYTES // 3),
+            "the GIF image, 4x4 pixels",
+            id="blocks of a large GIF are not walked",
+        ),
     ],
 )
 def test_a_picture_that_is_not_shown_says_why(data: bytes, why: str) -> None:

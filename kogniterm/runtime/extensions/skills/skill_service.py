@@ -226,7 +226,7 @@ class SkillService(Extension):
         one, model = find_skill(self.look(), name), self.modes.model.info
         if model.one_command:
             raise UsageError(
-                "Model {model} is too small to use skills. Choose another with /model.",
+                "Model {model} is too small to use skills. Choose another with /model or --model.",
                 model=model.name,
             )
         if not one.usable:
