@@ -279,11 +279,12 @@ async def test_an_endless_result_ends_the_connection(make_flow: MakeFlow) -> Non
 async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None:
     flow = make_flow(script(call("mcp__demo__environment")), decisions=[yes], mcp_direct_tools=100)
     flow.environ |= {"DEMO_VALUE": "forty-two", "OTHER_SECRET": "x"}
-    await trusted(flow, env={"DEMO": "${DEMO_VALUE}"})
+    await trusted(flow, env={"DEMO": "${DEMO_VALUE} in ${CLAUDE_PROJECT_DIR}"})
     flow.open()
     await flow.run()
     text = next(text for text in flow.shown if "DEMO=" in text)
-    assert "DEMO=forty-two" in text
+    assert f"DEMO=forty-two in {flow.folder}" in text
+    assert "CLAUDE_PROJECT_DIR" in text.split(" DEMO=")[0]
     assert "OTHER_SECRET" not in text
     assert "DEMO_VALUE" not in text
 

@@ -306,7 +306,10 @@ class McpServers:
         changed = [
             one
             for one in self.servers.values()
-            if one.connection is not None and one.connection.tools_changed and not one.told
+            if one.connection is not None
+            and one.connection.tools_changed
+            and one.checked
+            and not one.told
         ]
         for one in changed:
             one.told = True
