@@ -134,12 +134,14 @@ def test_a_server_that_does_not_start_shows_what_it_says_meanwhile_and_at_its_en
     assert user.type("mcp", "trust", "slow", "--yes") == 2
     assert "Starting slow. A first start may download it." in user.flat
     assert "\n  fetch 3\n" in user.shown.replace("\r", "")
-    late = "did not answer within 4 s; its last lines: fetch 1 fetch 2 fetch 3."
-    assert late in user.flat
+    late = "did not answer within 4 s in the sandbox, without network; its last lines: fetch 1 "
+    assert f"{late}fetch 2 fetch 3." in user.flat
     assert user.type("mcp", "test", "ends") == 2
-    assert "it ended; its last lines: Error: no module x." in user.flat
+    bounds = "it ended in the sandbox, without network"
+    assert f"{bounds}; its last lines: Error: no module x." in user.flat
     assert user.type("mcp", "test", "ends", "--lang", "es") == 2
-    assert "terminó; sus últimas líneas: Error: no module x." in user.flat
+    bounds = "terminó en la zona de pruebas, sin red"
+    assert f"{bounds}; sus últimas líneas: Error: no module x." in user.flat
     assert "Traceback" not in user.shown
 
 

@@ -279,11 +279,12 @@ async def test_an_endless_result_ends_the_connection(make_flow: MakeFlow) -> Non
 async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None:
     flow = make_flow(script(call("mcp__demo__environment")), decisions=[yes], mcp_direct_tools=100)
     flow.environ |= {"DEMO_VALUE": "forty-two", "OTHER_SECRET": "x"}
-    await trusted(flow, env={"DEMO": "${DEMO_VALUE}"})
+    await trusted(flow, env={"DEMO": "${DEMO_VALUE} in ${CLAUDE_PROJECT_DIR}"})
     flow.open()
     await flow.run()
     text = next(text for text in flow.shown if "DEMO=" in text)
-    assert "DEMO=forty-two" in text
+    assert f"DEMO=forty-two in {flow.folder}" in text
+    assert "CLAUDE_PROJECT_DIR" in text.split(" DEMO=")[0]
     assert "OTHER_SECRET" not in text
     assert "DEMO_VALUE" not in text
 
@@ -552,6 +553,32 @@ async def test_a_changed_list_is_a_note_and_the_tools_of_the_session_stay(
     assert session.context.offered_tools() == before
     assert any("1 new tools, not trusted yet" in text for text in flow.shown)
     assert any("Call mcp__demo__add with call_tool" in text for text in flow.shown)
+
+
+ADDS_AT_ITS_START = """if asked["method"] in ("notifications/initialized", "tools/call"):
+        kind = "resources" if "id" in asked else "tools"
+        said = {"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"}
+        print(json.dumps(said), flush=True)
+    if "id" in asked:"""
+
+
+async def test_what_a_server_adds_at_its_start_and_resources_are_no_changed_tools(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__one"), call("mcp__demo__one")),
+        decisions=[yes, yes],
+        mcp_direct_tools=100,
+    )
+    file = flow.folder / "adds.py"
+    file.write_text(LOOSE.replace('if "id" in asked:', ADDS_AT_ITS_START))
+    await trusted(flow, args=[str(file)])
+    session = flow.open()
+    await flow.run()
+    assert sum("4 items" in text for text in flow.shown) == 2
+    assert session.extensions.servers.find("demo").connection.changed == {"Resource"}
+    assert not any("changed its" in str(one.text) for one in flow.of(Notice))
+    assert not any("changed its list" in one.text for one in session.state.messages)
 
 
 async def test_resources_are_found_and_read_by_a_tool(make_flow: MakeFlow) -> None:

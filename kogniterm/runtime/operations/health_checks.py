@@ -22,6 +22,7 @@ from kogniterm.host.programs import find_program
 from kogniterm.installed import rows
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
+from kogniterm.runtime.trust.plugin_folders import PROJECT
 from kogniterm.settings import environment
 from kogniterm.storage.stores import POSTGRES, load_store, scheme_of
 from kogniterm.types import Phrase
@@ -164,7 +165,7 @@ def _mcp_servers(paths: Paths) -> Iterator[Finding]:
     found = user_servers(file)
     yield from (Finding("bad", problem) for problem in found.problems)
     for server in found.servers:
-        lacking = server.missing(environment()) if server.enabled else ()
+        lacking = server.missing({**environment(), PROJECT: ""}) if server.enabled else ()
         if lacking:
             values = {"name": server.name, "names": ", ".join(lacking)}
             yield Finding(

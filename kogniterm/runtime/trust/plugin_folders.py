@@ -20,6 +20,8 @@ from kogniterm.types import Phrase
 MANIFEST = ".claude-plugin/plugin.json"
 ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable by which a plugin's files name its folder."""
+PROJECT = "CLAUDE_PROJECT_DIR"
+"""The variable by which hooks and MCP servers name the folder of the session."""
 PartKind = Literal["command", "agent", "skill", "hooks", "mcp"]
 _NAME = re.compile(r"(?=.{1,41}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _PLACES: Mapping[PartKind, tuple[str, str]] = {

@@ -63,12 +63,16 @@ MAX_DESCRIPTION = 4_000
 MAX_INSTRUCTIONS = 2_000
 """Characters kept of what a server says of its use as a whole."""
 LIST_SECONDS = 60.0
+MAX_LISTINGS = 3
+_TOOLS = "Tool"
+"""The kind of a change to tools, as its notification begins."""
 
 
 class Connection:
     """One server: closed, or open with a client that its task holds.
 
-    `workspace` is the root that it is told of. `changed` is set when its lists changed.
+    `workspace` is the root that it is told of. `changed` has the kinds of its lists
+    that changed.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class Connection:
     ) -> None:
         self.config, self.start, self.open_remote = config, start, open_remote
         self.workspace, self.elicit = workspace, elicit
-        self.changed = False
+        self.changed: set[str] = set()
         self._client: Client | None = None
         self._holder: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
@@ -103,6 +107,11 @@ class Connection:
             if pipes is not None
             else ""
         )
+
+    @property
+    def tools_changed(self) -> bool:
+        """Return whether the server said that its tools changed since they were listed."""
+        return _TOOLS in self.changed
 
     async def open(self) -> None:
         """Connect, unless it is connected. Raises `ToolError` that says why it cannot be."""
@@ -220,8 +229,9 @@ class Connection:
         return roots_result(self.workspace)
 
     async def _take_notification(self, message: Any) -> None:
-        if type(message).__name__.endswith("ListChangedNotification"):
-            self.changed = True
+        kind, ends, _ = type(message).__name__.partition("ListChangedNotification")
+        if ends:
+            self.changed.add(kind)
 
     async def _listen(self, client: Client) -> None:
         """Hear of changed lists from a server that tells of them only where it is asked to."""
@@ -234,15 +244,25 @@ class Connection:
         with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _change in changes:
-                    self.changed = True
+                    self.changed.add(_TOOLS)
 
     # --- what it offers -------------------------------------------------------------------------
 
     async def listing(self) -> Listing:
-        """Return what the server offers now. Raises `ToolError`."""
+        """Return what the server offers now. Raises `ToolError`.
+
+        Many servers add tools as a client connects, and tell of each.
+        """
         await self.open()
+        for _ in range(MAX_LISTINGS):
+            self.changed.clear()
+            found = await self._list()
+            if not self.changed:
+                break
+        return found
+
+    async def _list(self) -> Listing:
         client = self._connect()
-        self.changed = False
         can = client.server_capabilities
         pages: list[Any] = []
         tools = await self._list_pages(lambda at: client.list_tools(cursor=at), "tools", pages)

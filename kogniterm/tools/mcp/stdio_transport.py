@@ -43,6 +43,10 @@ class ServerPipes(Protocol):
     def complaints(self) -> bytes:
         """Return the end of what it wrote to its standard error."""
 
+    @property
+    def confined(self) -> Phrase | None:
+        """Return how its `{reason}` for not working is said with its bounds, if it has any."""
+
 
 class PipeProblem:
     """The reason why a connection over pipes ended, once it has; `ended` is set then."""
@@ -53,7 +57,9 @@ class PipeProblem:
         self.pipes: ServerPipes | None = None
 
     def after(self, reason: Phrase) -> Phrase:
-        """Return `reason` with the last lines that the server wrote to its standard error."""
+        """Return `reason` with the server's bounds and the last lines of its standard error."""
+        if self.pipes is not None and (bounds := self.pipes.confined) is not None:
+            reason = Phrase(bounds.template, {"reason": reason})
         told = show_complaint(self.pipes.complaints) if self.pipes is not None else ""
         values = {"reason": reason, "lines": told}
         return Phrase("{reason}; its last lines: {lines}", values) if told else reason

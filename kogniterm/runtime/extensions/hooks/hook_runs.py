@@ -133,6 +133,8 @@ _STOPPED = Phrase("{failure} (the sandbox probably stopped it)")
 _STOPPED_OWN = Phrase(
     '{failure} (the sandbox probably stopped it; "sandbox": false in its file lets it run outside)'
 )
+_LATE = Phrase("it ran longer than {seconds} s")
+_LATE_OFFLINE = Phrase("it ran longer than {seconds} s, in the sandbox without network")
 _CHANGED = Phrase("its plugin changed since it was trusted")
 _NO_SANDBOX = Phrase("no sandbox works on this machine, and a project's hook never runs without")
 _NO_SANDBOX_OWN = Phrase('no sandbox works on this machine; "sandbox": false lets it run without')
@@ -147,7 +149,8 @@ def answer_of(
     complaint = told.reason(ended.complaints.decode("utf-8", "replace"))
     code = ended.exit_code
     if ended.ended == "timeout":
-        limit = Phrase("it ran longer than {seconds} s", {"seconds": f"{hook.timeout:g}"})
+        late = _LATE_OFFLINE if hook.sandboxed else _LATE
+        limit = Phrase(late.template, {"seconds": f"{hook.timeout:g}"})
         return HookAnswer(hook, seconds, None, failure=limit)
     if ended.ended == "too_much":
         return HookAnswer(hook, seconds, None, failure=Phrase("it wrote more than 1 MB"))

@@ -22,6 +22,7 @@ from kogniterm.runtime.extensions.hooks.hook_points import mode_name
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.tool_names import shared_name
 from kogniterm.runtime.services.policy_service import open_sandbox
+from kogniterm.runtime.trust.plugin_folders import PROJECT
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.sessions.fold import SessionState
 from kogniterm.storage.folders import private_folder, write_private
@@ -113,7 +114,7 @@ class HookSurroundings:
         if box is not None and not box.can_start_in(cwd, temporary):
             cwd = self.workspace
         folder = self.workspace
-        places = {"CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        places = {PROJECT: folder, "KOGNITERM_PROJECT_DIR": folder}
         environ = {**self.environ, **UNCACHED, **places}
         return HookPlace(cwd, environ, temporary, box, own)
 

@@ -154,7 +154,7 @@ class Server:
         """True once its list of tools was compared since it was started."""
         self.listed_at = 0.0
         self.told = False
-        """True once the model was told that its lists changed, until they are read again."""
+        """True once the model was told that its tools changed, until they are read again."""
 
     @property
     def state(self) -> ServerState:
@@ -302,11 +302,14 @@ class McpServers:
                     self._keep(server, replace(server.record, listing=listing))
 
     def take_changed(self) -> list[str]:
-        """Return the names of the servers that told of changed lists, each once for a change."""
+        """Return the names of the servers that told of changed tools, each once for a change."""
         changed = [
             one
             for one in self.servers.values()
-            if one.connection is not None and one.connection.changed and not one.told
+            if one.connection is not None
+            and one.connection.tools_changed
+            and one.checked
+            and not one.told
         ]
         for one in changed:
             one.told = True

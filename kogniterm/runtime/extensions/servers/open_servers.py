@@ -12,6 +12,7 @@ from kogniterm.runtime.extensions.servers.mcp_servers import (
     load_servers,
     plugins_by_origin,
 )
+from kogniterm.runtime.trust.plugin_folders import PROJECT
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_records import ServerRecords
@@ -42,18 +43,19 @@ def open_servers(
 ) -> McpServers:
     """Return the servers of a folder and `more` of the user's; none is started."""
     places = paths.extensions
+    environ = {**place.environ, PROJECT: place.workspace}
     found = load_servers(places.mcp_servers, place.project, place.workspace, more)
 
     async def start(config: ServerConfig) -> StartedServer:
         from kogniterm.runtime.extensions.servers.server_process import ServerStarter
 
         return await ServerStarter(
-            place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
+            place.workspace, place.bounds, place.temporary, paths.cache / "mcp", environ
         ).start(config)
 
     records = ServerRecords(places.mcp_data / "servers")
     remote = open_remote(places.mcp_tokens)
-    made = McpServers.of(found, records, start, remote, place.workspace, place.environ)
+    made = McpServers.of(found, records, start, remote, place.workspace, environ)
     made.plugins = plugins_by_origin(place.project, place.workspace)
     return made
 

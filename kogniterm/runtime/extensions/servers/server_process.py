@@ -13,10 +13,12 @@ from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import UNCACHED
 from kogniterm.host.programs import find_user_program
+from kogniterm.runtime.trust.plugin_folders import PROJECT
 from kogniterm.storage.folders import expand_path, private_folder
 from kogniterm.tools.mcp.server_config import ServerConfig
+from kogniterm.types import Phrase
 
-_BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
+_BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER", PROJECT)
 """Variables that a server gets besides those of its entry; none of them is a secret."""
 _NETWORK = re.compile(
     r"(?i:https?|all|no)_(?i:proxy)|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE|PIP_CERT"
@@ -32,13 +34,16 @@ _CACHES = {
 }
 """The folders of programs that download servers: the rest of the home is not writable."""
 _PIECE = 1 << 16
+_CONFINED = Phrase("{reason} in the sandbox")
+_OFFLINE = Phrase("{reason} in the sandbox, without network")
 
 
 class StartedServer:
     """A running server, as the transport reads and writes it."""
 
-    def __init__(self, program: ConfinedProgram) -> None:
+    def __init__(self, program: ConfinedProgram, box: Sandbox | None) -> None:
         self.program = program
+        self.box = box
 
     async def read(self) -> bytes:
         assert self.program.process.stdout is not None
@@ -55,6 +60,12 @@ class StartedServer:
     @property
     def complaints(self) -> bytes:
         return self.program.complaints
+
+    @property
+    def confined(self) -> Phrase | None:
+        if self.box is None:
+            return None
+        return _CONFINED if self.box.network else _OFFLINE
 
 
 class ServerStarter:
@@ -95,7 +106,7 @@ class ServerStarter:
             raise ToolError(
                 "The MCP server {name} could not be started: {why}", name=config.name, why=error
             ) from error
-        return StartedServer(program)
+        return StartedServer(program, box)
 
     def _program(self, config: ServerConfig, cwd: str) -> str:
         if "/" in config.command:
