@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.addons.local_model.conversation import wording
 from kogniterm.storage.folders import write_private
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain, without_ending
 
@@ -35,7 +34,6 @@ _OTHER_ACTION = 0.5
 # A word of one or two examples is mostly the name of something in them, not a kind of request:
 # it must not count more than a word of this many.
 _FEWEST = 4
-COLUMN = re.compile(wording("column"))
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
     "en": "a an the of to in on at for with .txt by is are was were be do does did i me my you "
@@ -107,8 +105,7 @@ def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
 def words_of(text: str, language: Language) -> list[str]:
     """Return the words that count in `text`: stems, synonyms as one; an extension keeps its dot.
 
-    All numbers count as the same word: which number it is says nothing about the command. A column
-    that is named and not numbered takes another command.
+    All numbers count as the same word: which number it is says nothing about the command.
     """
     classes = _classes(language)
     words: list[str] = []
@@ -122,8 +119,6 @@ def words_of(text: str, language: Language) -> list[str]:
             words.extend(classes.get(stemmed, (stemmed,)))
         else:
             words.append(token)
-    if COLUMN.search(plain(text)):
-        words.append("=named column")
     return words
 
 

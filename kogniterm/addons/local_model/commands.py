@@ -15,18 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import NamedTuple
 
 from kogniterm import prompts
-from kogniterm.addons.local_model.bank import COLUMN, Bank, CommandExample, examples
+from kogniterm.addons.local_model.bank import Bank, CommandExample, examples
 from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wording
-from kogniterm.addons.local_model.repairs import (
-    FILE_NAME,
-    HAS_EFFECT,
-    PYTHON_CODE,
-    folder_of,
-    names_exchanged,
-    python_statements,
-    repaired,
-    with_names_of,
-)
 from kogniterm.addons.local_model.runtime import Chat, LocalPrompt, chat_text
 from kogniterm.addons.local_model.steps import TurnSoFar
 from kogniterm.approval.parser import tree
@@ -42,6 +32,7 @@ _NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w.,]*\w)")
 # A name inside a sentence; names of tools and kinds of file need not stand in the command.
 _PROPER = re.compile(r"(?<=[\w,] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]{2,}\b")
 _NO_NAME = re.compile(wording("no_name"))
+_COMMAND_NAME = re.compile(r"(?<![\w.*?/-])[\w-]+(?:/[\w.-]+)*\.[a-z]\w{0,5}\b")
 
 _DESTROYS = re.compile(
     r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
@@ -111,9 +102,6 @@ _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 _ADDS = re.compile(wording("adds"))
 _ECHOING = frozenset({"echo", "printf"})
 
-_TOUCHES = re.compile(r"touch [^|;&<>]+")
-_HAS_CONTENT = re.compile(wording("has_content"))
-
 HARM = "harm"
 
 
@@ -130,9 +118,6 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
         found.append("replaces nothing")
     if _ADDS.search(plain(request)) and _echoes_over(command):
         found.append("overwrites")
-    found += _broken_python(command)
-    if _TOUCHES.fullmatch(command) and _HAS_CONTENT.search(plain(request)):
-        found.append("leaves it empty")
     folded, names = plain(command), names_in(request)
     missing = [name for name in names if not _holds(folded, plain(name))]
     if not _ANY_CASE.search(command):
@@ -140,17 +125,6 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
     found += [f"forgot {name}" for name in missing]
     found += [f"copied {name}" for name in _copied_names(request, command, shown)]
     return tuple(found)
-
-
-def _broken_python(command: str) -> list[str]:
-    """Return the reasons against the Python code in `command`: it does not parse, or is silent."""
-    found = []
-    for python in PYTHON_CODE.finditer(command):
-        if python_statements(python["code"]) is None:
-            found.append("no Python")
-        if not HAS_EFFECT.search(python["code"]):
-            found.append("prints nothing")
-    return found
 
 
 def needless_harm(request: str, command: str) -> bool:
@@ -188,7 +162,6 @@ def correct_command(request: str, command: str) -> str:
     how many, and commits by their lines; sizes like 4.0K are sorted as sizes; the header of `ps` is
     not the first process; what would be deleted unasked is listed.
     """
-    command = with_names_of(request, command)
     command = _PYTHON.sub(r"\1python3", _SCRIPT.sub(r"bash \1", command))
     command = _whole_names(request, _made_below(request, command))
     command = _UNPACKS_INTO.sub(r"mkdir -p \g<folder> && \g<0>", _lines_apart(command))
@@ -314,9 +287,7 @@ _SED = re.compile(
 
 def checked_command(request: str, command: str) -> str:
     """Return `command` so that it fails where it left an empty file, or had nothing to replace."""
-    # `grep` knows none of the escapes of `sed`.
-    sed = _SED.match(command)
-    if sed is not None and " -E " not in command and not re.search(r"\\\w", sed["old"]):
+    if (sed := _SED.match(command)) is not None and " -E " not in command:
         quote = sed["quote"]
         return f"grep -q -- {quote}{sed['old']}{quote} {sed['files']} && {command}"
     written = _INTO_FILE.match(command)
@@ -348,9 +319,13 @@ def names_in(request: str) -> tuple[str, ...]:
     numbers = _NUMBER.findall(_NAME.sub(" ", rest))
     proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
     replaced = [word for pair in _REPLACES.findall(rest) for word in pair]
-    columns = [word for groups in COLUMN.findall(rest) for word in groups]
-    named = [*files, *quoted, *numbers, *proper, *replaced, *columns, folder_of(rest)]
+    placed = [word for groups in _PLACED.findall(rest) for word in groups]
+    named = [*files, *quoted, *numbers, *proper, *replaced, *placed]
     return tuple(dict.fromkeys(filter(None, named)))
+
+
+# A column, or a folder that ends a request or goes before what it has, named by a plain word.
+_PLACED = re.compile(wording("placed"))
 
 
 # A text that is searched or replaced in any case may be written in any.
@@ -388,10 +363,10 @@ def _copied_names(request: str, command: str, shown: Collection[CommandExample])
     theirs = {
         name
         for example in shown
-        for name in FILE_NAME.findall(example.command)
+        for name in _COMMAND_NAME.findall(example.command)
         if name in example.request and plain(name) not in asked
     }
-    return [name for name in dict.fromkeys(FILE_NAME.findall(command)) if name in theirs]
+    return [name for name in dict.fromkeys(_COMMAND_NAME.findall(command)) if name in theirs]
 
 
 EXAMPLES = 5
@@ -466,10 +441,6 @@ class CommandWriter:
         """Return a command for `part`. Raises `ModelReplyError` without any usable reply."""
         found: list[CommandProposal] = []
         usage = Usage()
-        if turn.failed and (better := repaired(turn.failed[-1].command, turn.failed[-1].output)):
-            against = doubts(part, better, ())
-            if HARM not in against:
-                return CommandProposal(better, against, usage)
         # After a failure the next-best examples: the best ones led to what failed.
         first = len(turn.failed) * EXAMPLES
         for number in range(CANDIDATES):
@@ -485,11 +456,11 @@ class CommandWriter:
             command = correct_command(part, written.text.strip())
             if written.cut or not command or _PROSE.match(command):
                 continue
-            best = _best_exchange(part, command, shown, usage)
-            if turn.failed and checked_command(part, best.command) == turn.failed[-1].command:
-                best = best._replace(doubts=(_REPEATED, *best.doubts))
-            found.append(best)
-            if not best.doubts:
+            against = (*doubts(part, command, shown), *_missing(command))
+            if turn.failed and checked_command(part, command) == turn.failed[-1].command:
+                against = (_REPEATED, *against)
+            found.append(CommandProposal(command, against, usage))
+            if not against:
                 break
         if not found:
             raise ModelReplyError(
@@ -498,19 +469,6 @@ class CommandWriter:
             )
         best = min(found, key=lambda proposal: proposal.weight)
         return CommandProposal(best.command, best.doubts, usage)
-
-
-def _best_exchange(
-    part: str, command: str, shown: Sequence[CommandExample], usage: Usage
-) -> CommandProposal:
-    """Return `command`, or with names of an example as those of `part` if that is better."""
-    names = [name for name in names_in(part) if FILE_NAME.fullmatch(name)]
-    exchanged = [names_exchanged(names, example.request, command) for example in shown]
-    made = dict.fromkeys((command, *exchanged))
-    proposals = (
-        CommandProposal(one, (*doubts(part, one, shown), *_missing(one)), usage) for one in made
-    )
-    return min(proposals, key=lambda proposal: proposal.weight)
 
 
 def command_chat(

@@ -201,8 +201,7 @@ _UNRUN = re.compile(r"[^\n]*\n\n```sh\n(.*)\n```")
 _FAILURE_LINES = 15
 _COMPLAINT = re.compile(
     r"^(?:/\S*/)?([a-z][\w.-]*): (?:.*\b(?:cannot|can't|could not|unknown|invalid|illegal|missing|"
-    r"unrecognized|unexpected|not found|no such|not a|permission denied|error|bad|usage|"
-    r": is a directory|ambiguous redirect|read failed)\b)",
+    r"unrecognized|unexpected|not found|no such|not a|permission denied|error|bad|usage)\b)",
     re.IGNORECASE,
 )
 

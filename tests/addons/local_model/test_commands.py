@@ -55,7 +55,6 @@ def failed(request: str, command: str) -> TurnSoFar:
     [
         ("cuenta", "wc -l < año.txt > día.txt", "wc -l < año.txt > día.txt && test -s día.txt"),
         ("swap", "sed -i 's/a/b/g' x.md", "grep -q -- 'a' x.md && sed -i 's/a/b/g' x.md"),
-        ("mend", r"sed -i 's/\r$//' x.sh", r"sed -i 's/\r$//' x.sh"),
         ("find", "find . 2> /dev/null", "find . 2> /dev/null"),
         ("quiet", "make > /dev/null", "make > /dev/null"),
         ("create it", "touch a", "touch a"),
@@ -99,29 +98,6 @@ async def test_harm_is_told_apart_and_never_the_better_one() -> None:
     assert found.harmful
 
 
-async def test_names_of_an_example_are_exchanged_by_their_position() -> None:
-    write, prompts = replies("mv left.md swap.tmp && mv two.txt one.txt && mv swap.tmp two.txt")
-    request = "swap the names of left.md and right.md"
-    found = await CommandWriter(write, tuple).propose(begun(request), request)
-    assert found.command == "mv left.md swap.tmp && mv right.md left.md && mv swap.tmp right.md"
-    assert len(prompts) == 1
-
-
-async def test_an_error_is_mended_without_the_model_unless_that_harms() -> None:
-    def ended(request: str, command: str, error: str) -> TurnSoFar:
-        call = {"name": "execute_command", "args": {"command": command}, "id": "x"}
-        said = ToolMessage(f"{error}\n[exit 2]", tool_call_id="x", artifact={"exit_code": 2})
-        return turn_so_far([HumanMessage(request), AIMessage("", tool_calls=[call]), said])
-
-    write, prompts = replies("ls", "ls", "ls")
-    turn = ended("find hi in notes", "grep hi notes", "grep: notes: Is a directory")
-    found = await CommandWriter(write, tuple).propose(turn, "find hi in notes")
-    assert (found.command, prompts) == ("grep -r hi notes", [])
-    turn = ended("look at notes", "rm notes", "rm: cannot remove 'notes': Is a directory")
-    found = await CommandWriter(write, tuple).propose(turn, "look at notes")
-    assert found.command == "ls"
-
-
 async def test_prose_and_missing_programs_are_not_preferred() -> None:
     request = "show the tree of src/"
     write, _ = replies("I will list src for you.", "no-such-program src", "find src")
@@ -139,9 +115,6 @@ async def test_prose_and_missing_programs_are_not_preferred() -> None:
         ("cambia gato por perro en a.txt", "sed -i 's/perro/perro/' a.txt", "replaces nothing"),
         ("show the lines of a.txt with Eva", "grep eva a.txt", "forgot Eva"),
         ("list the newest files", "git ls-files", "git"),
-        ("add 1 and 2", "python3 -c 'print(1 +'", "no Python"),
-        ("add 1 and 2", "python3 -c 'x = 1 + 2'", "prints nothing"),
-        ("create a.txt with the names of the logs", "touch a.txt", "leaves it empty"),
     ],
 )
 def test_slips_that_show_in_the_text_are_noticed(

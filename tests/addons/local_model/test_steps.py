@@ -283,17 +283,3 @@ def test_words_that_join_are_not_cut_out_of_a_name() -> None:
     request = "unstage a.txt for the next commit"
     assert parts_of(request) == (request,)
     assert len(parts_of("unstage a.txt next commit b.txt")) == 2
-
-
-@pytest.mark.parametrize(
-    ("command", "output", "ending"),
-    [
-        ("grep hi notes | wc -l", "grep: notes: Is a directory\n0\n[exit 0]", "failed"),
-        ('test -d docs && echo "docs: is a directory"', "docs: is a directory\n[exit 0]", "ok"),
-    ],
-)
-def test_an_error_is_of_a_program_and_what_a_command_prints_is_its_answer(
-    command: str, output: str, ending: str
-) -> None:
-    turn = turn_so_far([asked("look at it"), *ran(command, output, code=0)])
-    assert [one.ending for one in (*turn.done, *turn.failed)] == [ending]
