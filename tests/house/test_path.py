@@ -92,6 +92,7 @@ def run_script(code: str, folder: Path, *words: str) -> str:
     """Return the output of a script that watches which modules are entered."""
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     environ |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environ["TMPDIR"] = str(folder)  # `forget` looks at what other processes left beside its own
     done = subprocess.run(
         [sys.executable, "-c", (ENTER + code).replace("FUNCTION", str(FUNCTION)), *words],
         env=environ,
