@@ -145,17 +145,17 @@ if program == 0:
 lifeline, held = os.pipe()
 ended, wake = os.pipe()
 os.write(wake, b"earlier")
-look = guard._collected
+look = guard._collect_child
 
 def look_and_let_it_end():
     found = look()
-    guard._collected = look
+    guard._collect_child = look
     os.write(told, b"go")
     os.waitid(os.P_PID, program, os.WEXITED | os.WNOWAIT)
     os.write(wake, b"now")
     return found
 
-guard._collected = look_and_let_it_end
+guard._collect_child = look_and_let_it_end
 wait = select.select
 
 def waited(*lists):
