@@ -175,11 +175,16 @@ def test_programs_of_a_warm_session_own_the_terminal(
         model = scripted(terminal, "replies: [{run: 'echo done > made'}, {text: Finished.}]")
         terminal.start(f"echo data | kogniterm run --no-sandbox --model {model} go")
         terminal.until("[y = approve")
-        terminal.look()
-        terminal.send("y\r")
-        terminal.until("Finished.")
-        assert terminal.status() == 0
-        assert (terminal.folder / "made").read_text() == "done\n"
+        approve_to_the_end(terminal)
+
+
+def approve_to_the_end(terminal: RealTerminal) -> None:
+    """Approve the command that writes `made`, and see the call end."""
+    terminal.look()
+    terminal.send("y\r")
+    terminal.until("Finished.")
+    assert terminal.status() == 0
+    assert (terminal.folder / "made").read_text() == "done\n"
 
 
 WAITING = """replies:
@@ -230,8 +235,4 @@ def test_a_warm_call_in_the_background_leaves_the_shell_its_keys(
         terminal.start("bg")
         until_stopped(terminal)  # as it would read a line
         terminal.start("fg")
-        terminal.look()
-        terminal.send("y\r")
-        terminal.until("Finished.")
-        assert terminal.status() == 0
-        assert (terminal.folder / "made").read_text() == "done\n"
+        approve_to_the_end(terminal)
