@@ -50,8 +50,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     known_secrets,
     open_hooks,
 )
-from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
-from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Surroundings, open_servers
 from kogniterm.runtime.extensions.servers.session_servers import SessionServers
 from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService

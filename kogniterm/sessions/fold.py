@@ -49,7 +49,7 @@ from kogniterm.types import (
     approval_mode,
     events,
 )
-from kogniterm.types.hosts import HostAnswer, HostState
+from kogniterm.types.command_results import HostAnswer, HostState
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -22,7 +22,7 @@ from kogniterm.types import (
     UserInput,
     Verdict,
 )
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -12,8 +12,13 @@ from functools import cache
 
 from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types.actions import ToolRan as ToolRan
-from kogniterm.types.command_results import CommandResult, LeftRunning, Waiting
-from kogniterm.types.hosts import AnswerGroup, HostAnswer
+from kogniterm.types.command_results import (
+    AnswerGroup,
+    CommandResult,
+    HostAnswer,
+    LeftRunning,
+    Waiting,
+)
 from kogniterm.types.localized import Phrase
 from kogniterm.types.model_calls import (
     AnswerDelta as AnswerDelta,

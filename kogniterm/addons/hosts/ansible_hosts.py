@@ -43,7 +43,7 @@ from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import whole
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import HostAnswer, HostState
+from kogniterm.types.command_results import HostAnswer, HostState
 
 MAX_OUTPUT = 16_000
 """Characters kept of one host's output, as of a local command."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kogniterm.text.file_text import unified_diff
 from kogniterm.types.actions import RiskLabel
-from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
+from kogniterm.types.command_results import AnswerGroup, HostAnswer, HostState
 
 _ORDER: tuple[HostState, ...] = (
     "answered", "failed", "running", "unknown", "unreachable", "not_started",

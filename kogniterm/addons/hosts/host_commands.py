@@ -32,7 +32,7 @@ from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.command_tools import usable_command
 from kogniterm.types import RUN_ON_HOSTS, ActionRequest, CommandResult, Phrase, RiskReport, events
-from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
+from kogniterm.types.command_results import AnswerGroup, HostAnswer, HostState
 
 ALL = "all"
 """The name that stands for every host of the inventory, for the model as for Ansible."""

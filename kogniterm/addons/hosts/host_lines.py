@@ -8,7 +8,7 @@ from rich.text import Text
 
 from kogniterm.text.visible import clean, render, render_line
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import AnswerGroup, HostState
+from kogniterm.types.command_results import AnswerGroup, HostState
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen.diffs import diff
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from kogniterm.errors import (
 from kogniterm.runtime.operations.action import Action, Argument
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import AnswerGroup, HostAnswer
+from kogniterm.types.command_results import AnswerGroup, HostAnswer
 from kogniterm.ui.display import Display, write_drawn
 from kogniterm.ui.locale import _, plural
 from kogniterm.ui.screen.screen_preferences import from_quick

@@ -14,7 +14,6 @@ import sys
 from array import array
 
 from kogniterm.addons.warm import warm_place as place
-from kogniterm.addons.warm.own_folder import below, open_private
 
 TYPE_CHECKING = False  # as in `typing`, which is not loaded before the hand-over
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def around_call(argv: list[str], run: Callable[[], int]) -> int:
 
 def _attempt() -> int | None:
     """Run this command line in a warm session; None where it has to be run in this process."""
-    folder = open_private(place.socket_folder(os.environ) or "")
+    folder = place.open_private(place.socket_folder(os.environ) or "")
     if folder is None:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -76,7 +75,7 @@ def _hand_over(connection: _socket.socket, folder: int, terminal: int, watched: 
     Raises `OSError`.
     """
     connection.settimeout(PATIENCE)
-    connection.connect(below(folder, place.socket_name()))
+    connection.connect(place.below(folder, place.socket_name()))
     # A server of a file system may have made of the socket's name a link to another's.
     peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():

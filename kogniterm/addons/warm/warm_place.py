@@ -8,10 +8,9 @@ from __future__ import annotations
 import _locale
 import _signal  # type: ignore[import-not-found]  # `signal` takes as long as the whole hand-over
 import os
+import stat
 import sys
 from zlib import crc32
-
-from kogniterm.addons.warm.own_folder import open_private
 
 TYPE_CHECKING = False  # `typing` takes longer than all else here
 if TYPE_CHECKING:
@@ -150,3 +149,25 @@ def start_key() -> bytes:
         *(f"{name}={value}" for name, value in sorted(interpreter_variables(os.environ).items())),
     )
     return group + os.fsencode("\n".join(parts))
+
+
+def open_private(folder: str) -> int | None:
+    """Return a descriptor of this folder, no link, that is the user's own and closed to others.
+
+    What is done below the descriptor is done in the folder that was checked, whatever its path
+    leads to by then. None if it is none of these.
+    """
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    found = os.fstat(opened)
+    if found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077:
+        return opened
+    os.close(opened)
+    return None
+
+
+def below(folder: int, name: str) -> str:
+    """Return a path in an open folder, short enough for a socket."""
+    return f"/proc/self/fd/{folder}/{name}"

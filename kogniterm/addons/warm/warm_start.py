@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.addons.warm import warm_place as place
-from kogniterm.addons.warm.own_folder import below, open_private
 from kogniterm.errors import KognitermError
 from kogniterm.host.helper_programs import start_apart
 from kogniterm.host.kernel_calls import closing_descriptor
@@ -59,7 +58,7 @@ def make_folder(environ: Mapping[str, str]) -> int | None:
     """Return the folder of the server's socket; None if it is not private. Raises `OSError`."""
     folder = place.socket_folder(environ) or ""
     private_folder(Path(folder))
-    return open_private(folder)
+    return place.open_private(folder)
 
 
 def take_socket(folder: int, closing: ExitStack) -> tuple[int, int]:
@@ -67,7 +66,7 @@ def take_socket(folder: int, closing: ExitStack) -> tuple[int, int]:
 
     Raises `OSError` where one runs, of whatever key, and in a file system without these.
     """
-    path = Path(below(folder, f"{place.server_name()}.lock"))
+    path = Path(place.below(folder, f"{place.server_name()}.lock"))
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     closing.enter_context(closing_descriptor(lock))
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,17 +76,17 @@ def take_socket(folder: int, closing: ExitStack) -> tuple[int, int]:
             for file in (*path.parent.glob(f"{old.stem}-*.sock"), *[old] * (old != path)):
                 file.unlink(missing_ok=True)
     bound = closing.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-    bound.bind(below(folder, place.socket_name()))
+    bound.bind(place.below(folder, place.socket_name()))
     return lock, bound.fileno()
 
 
 def running_servers() -> list[WarmServer]:
     """Return the user's running servers here, of every installation."""
-    folder = open_private(place.socket_folder(environment()) or "")
+    folder = place.open_private(place.socket_folder(environment()) or "")
     if folder is None:
         return []
     here = place.server_name().rpartition("-")[0]
-    locks = sorted(Path(below(folder, "")).glob(f"{here}-*.lock"))
+    locks = sorted(Path(place.below(folder, "")).glob(f"{here}-*.lock"))
     holders = [_holder(lock) for lock in locks]
     os.close(folder)
     return [WarmServer(pid, _memory_share(pid), len(children(pid))) for pid in holders if pid]

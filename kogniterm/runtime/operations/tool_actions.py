@@ -107,7 +107,7 @@ def tools_of_session(session: LiveSession) -> Listed:
 def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     """Return the tools that a new session in `folder` would have."""
     from kogniterm import prompts
-    from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+    from kogniterm.runtime.extensions.servers.mcp_servers import Surroundings, open_servers
     from kogniterm.runtime.extensions.tool_service import gather_tools
     from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
     from kogniterm.runtime.trust.trust_sources import policy_texts, trusted_files

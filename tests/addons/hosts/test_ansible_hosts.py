@@ -19,7 +19,7 @@ from kogniterm.addons.hosts.answer_groups import group_answers
 from kogniterm.addons.hosts.host_values import HostRequest, HostSecrets, Inventory
 from kogniterm.errors import UsageError
 from kogniterm.host.processes import descendants
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 from tests.support.executing import alive
 from tests.support.forge import until
 from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault

@@ -15,7 +15,7 @@ from kogniterm.addons.hosts.answer_groups import (
 )
 from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import HostAnswer, HostState
+from kogniterm.types.command_results import HostAnswer, HostState
 
 
 def said(host: str, output: str = "ok", code: int = 0) -> HostAnswer:

@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.types import RUN_ON_HOSTS
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 from tests.addons.hosts.test_host_commands import hosts_of
 from tests.flows.test_same_bytes import Heard, commands, heard, says, take
 

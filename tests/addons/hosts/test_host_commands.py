@@ -27,7 +27,7 @@ from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
 from kogniterm.types import RUN_ON_HOSTS, ActionRequest, Phrase, RiskReport, UserInput, events
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge, until

@@ -12,7 +12,7 @@ import pytest
 
 from kogniterm import paths
 from kogniterm.addons.warm import warm_place
-from kogniterm.addons.warm.own_folder import below
+from kogniterm.addons.warm.warm_place import below
 from kogniterm.addons.warm.warm_start import make_folder, take_socket
 
 

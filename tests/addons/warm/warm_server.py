@@ -13,7 +13,7 @@ import sys
 from contextlib import ExitStack
 
 from kogniterm.addons.warm import warm_server
-from kogniterm.addons.warm.own_folder import open_private
+from kogniterm.addons.warm.warm_place import open_private
 from kogniterm.addons.warm.warm_start import take_socket
 from kogniterm.ui.questions import answer_keys
 

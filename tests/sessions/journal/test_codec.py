@@ -58,7 +58,7 @@ from kogniterm.types import (
     Verdict,
     Waiting,
 )
-from kogniterm.types.hosts import HostAnswer
+from kogniterm.types.command_results import HostAnswer
 
 STORED_RECORDS = Path(__file__).parents[2] / "data" / "stored_records.txt"
 REQUEST = ActionRequest("r1", "c1", "execute_command", "ls\x00\udcff ñ", "look", {"n": [1, None]})

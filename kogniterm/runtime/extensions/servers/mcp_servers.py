@@ -1,4 +1,4 @@
-"""The MCP servers of a session: configured, trusted, started at their first call.
+"""The MCP servers of a session: found in files, trusted, started at their first call.
 
 A session opens with what is kept of each server, so that no prompt waits for one. A server is
 started when it is first needed, and lists its tools then. A tool that is new, or whose definition
@@ -11,14 +11,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from kogniterm.errors import SettingsError, ToolError, UnusableValueError, UsageError
-from kogniterm.runtime.trust.plugin_folders import ROOT, PluginFolder
+from kogniterm.runtime.trust.plugin_folders import PROJECT, ROOT, PluginFolder
 from kogniterm.runtime.trust.project_places import ProjectFile, is_unchanged
 from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
@@ -42,6 +42,9 @@ from kogniterm.tools.mcp.server_values import (
 from kogniterm.types import Observation, Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.execution.sandbox.confinement import Sandbox
+    from kogniterm.paths import Paths
+    from kogniterm.runtime.extensions.servers.server_process import StartedServer
     from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
 
 ServerState = Literal["off", "new", "changed", "ready", "running", "failed"]
@@ -532,6 +535,71 @@ def why_unusable(servers: McpServers, name: str) -> Phrase | None:
         "with: kogniterm mcp trust {name}",
         values,
     )
+
+
+class Surroundings(NamedTuple):
+    """The place of a session's servers: its folder, environment, sandbox and private /tmp.
+
+    `project` are the trusted files of the folder. `bounds` is None where the user
+    switched the sandbox off.
+    """
+
+    workspace: str
+    environ: Mapping[str, str]
+    bounds: Sandbox | None
+    temporary: Callable[[], str]
+    project: Sequence[ProjectFile] = ()
+
+
+def open_servers(
+    paths: Paths, place: Surroundings, more: Sequence[ServerConfig] = ()
+) -> McpServers:
+    """Return the servers of a folder and `more` of the user's; none is started."""
+    places = paths.extensions
+    environ = {**place.environ, PROJECT: place.workspace}
+    found = load_servers(places.mcp_servers, place.project, place.workspace, more)
+
+    async def start(config: ServerConfig) -> StartedServer:
+        from kogniterm.runtime.extensions.servers.server_process import ServerStarter
+
+        return await ServerStarter(
+            place.workspace, place.bounds, place.temporary, paths.cache / "mcp", environ
+        ).start(config)
+
+    records = ServerRecords(places.mcp_data / "servers")
+    remote = open_remote(places.mcp_tokens)
+    made = McpServers.of(found, records, start, remote, place.workspace, environ)
+    made.plugins = plugins_by_origin(place.project, place.workspace)
+    return made
+
+
+def open_remote(tokens: Path) -> OpenRemote:
+    """Return what opens the streams of a remote server, signed in with the user's `tokens`.
+
+    A server that asks for a new sign-in is refused: `kogniterm mcp login` is for that.
+    """
+
+    @asynccontextmanager
+    async def streams(config: ServerConfig) -> AsyncIterator[Any]:
+        from kogniterm.tools.mcp.http_transport import open_http
+        from kogniterm.tools.mcp.oauth import SignIn
+        from kogniterm.tools.mcp.token_files import TokenFiles
+
+        signed = None
+        if not any(name.lower() == "authorization" for name in config.headers):
+            file = TokenFiles(tokens).of(config.url)
+            signed = SignIn(config.name, config.url, file, config.oauth, insecure=config.insecure)
+        opened = open_http(
+            config.url,
+            server=config.name,
+            headers=config.headers,
+            auth=signed,
+            insecure=config.insecure,
+        )
+        async with opened as found:
+            yield found
+
+    return streams
 
 
 def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.safe_files import resolve_path
-from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
-from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.extensions.servers.mcp_servers import (
+    McpServers,
+    Server,
+    Surroundings,
+    open_servers,
+)
 from kogniterm.runtime.operations.action import Report, Shown
 from kogniterm.runtime.trust.trust_sources import trusted_files
 from kogniterm.settings import environment
