@@ -23,7 +23,10 @@ def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         from kogniterm.host.checkout import running_version
 
-        sys.stdout.write(f"kogniterm {running_version()}\n")
+        try:
+            os.write(1, f"kogniterm {running_version()}\n".encode())
+        except OSError:
+            return _run()  # which says why it cannot be written
         return 0
     from kogniterm.installed import parts
 

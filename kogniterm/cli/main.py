@@ -22,6 +22,7 @@ from kogniterm.cli.streams_and_signals import (
     end_on_signals,
     flush_output,
     hold_standard_streams,
+    is_of_output,
     status_of_signal,
     write_what_the_encoding_lacks,
 )
@@ -75,7 +76,7 @@ def _run_guarded(argv: Sequence[str]) -> int:
         status = 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the outermost border of the program
         # What a signal broke off, some code may have taken for a failure of its own.
-        told = status_of_signal() is not None
+        told = status_of_signal() is not None or is_of_output(error)
         status = EXIT_NOT_DONE if told else _report_bug(error)
         _trace(argv)
     return status

@@ -61,6 +61,15 @@ def complain(text: Phrase) -> None:
         sys.stderr.flush()
 
 
+def is_of_output(error: Exception) -> bool:
+    """Return whether `error` is that standard output takes nothing, as `flush_output` will say."""
+    try:
+        sys.stdout.flush()
+    except OSError as again:
+        return isinstance(error, OSError) and error.errno == again.errno
+    return False
+
+
 def flush_output(status: int) -> int:
     """Return `status`, once standard output has taken everything; what it cannot take is said here.
 

@@ -12,12 +12,13 @@ from typing import TextIO
 from kogniterm.installed import part
 from kogniterm.text.file_text import shown_lines
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.shorten import one_line
+from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean, render, render_again, render_request, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.words.tool_words import (
     EDITS,
+    LONGEST,
     QUIET_TOOLS,
     edit_words,
     shown_result,
@@ -243,7 +244,7 @@ class TextSink(events.EventVisitor):
         changes = "" if event.failed else self._changes.pop(event.request_id, "")
         changed = shown_lines(changes)[2:]
         for line in changed[:_CHANGED]:
-            self._line(f"  {line.expandtabs(4)}")
+            self._line(f"  {cut(line.expandtabs(4), LONGEST)}")
         if len(changed) > _CHANGED:
             self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 

@@ -62,7 +62,8 @@ _PRAGMAS = (
     "trusted_schema=OFF",
     "fullfsync=ON",
 )
-_FULL = (sqlite3.SQLITE_FULL,)
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""The second is the file beside the database that does not fit the disk any more."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _DISK_FULL = (
@@ -177,10 +178,11 @@ def _from_system(error: OSError) -> Kind:
 
 
 def _from_sqlite(error: sqlite3.Error) -> Kind:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    extended = getattr(error, "sqlite_errorcode", 0)
+    code = extended & 0xFF
     if isinstance(error, sqlite3.IntegrityError):
         return DuplicateError, _DUPLICATE
-    if code in _FULL:
+    if code in _FULL or extended in _FULL:
         return StorageFullError, _DISK_FULL
     if code == sqlite3.SQLITE_READONLY:
         return StorageFullError, _READ_ONLY

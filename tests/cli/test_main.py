@@ -33,14 +33,20 @@ LOADED = (  # LangSmith is its stand-in: the real one loads many others
 VERSION = f"kogniterm {running_version()}\n"
 
 
-@pytest.mark.parametrize("words", [["--version"], ["-V"]])
-def test_version(shell: Shell, words: list[str]) -> None:
-    result = shell.run(*words)
+def test_version_that_cannot_be_written_is_one_sentence(shell: Shell) -> None:
+    started = shell.start("--version", out=Path("/dev/full"))
+    assert started.wait() == 1
+    said = started.err.read_text()
+    assert said == "kogniterm: Standard output cannot be written: no space left.\n"
+
+
+def test_version(shell: Shell) -> None:
+    result = shell.run("--version")
     assert (result.stdout, result.returncode) == (VERSION, 0)
 
 
 def test_version_works_after_other_options(shell: Shell) -> None:
-    assert shell.run("--debug", "--version").stdout == VERSION
+    assert shell.run("--debug", "-V").stdout == VERSION
 
 
 def test_help_is_translated_to_spanish(shell: Shell) -> None:

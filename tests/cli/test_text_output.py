@@ -85,6 +85,17 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
     ]
 
 
+def test_a_line_of_a_megabyte_is_cut() -> None:
+    detail = unified_diff("a", "", "x" * 1_000_000 + "\n")
+    request = ActionRequest("e1", "c1", "edit_file", "edit a", effect="edit", detail=detail)
+    report = RiskReport("edit a", "workspace_write")
+    text = written(
+        events.ActionProposed(request, report, Verdict("allow", ()), "/"),
+        events.ActionEnded("e1", "edit_file", "Wrote a (+1 -0 lines)."),
+    )
+    assert len(text) < 500
+
+
 def test_signs_of_a_change_are_spelt_out_once() -> None:
     detail = unified_diff("a", "\ufeff\tone\n", "\tone\n")
     request = ActionRequest("e1", "c1", "edit_file", "edit a", effect="edit", detail=detail)

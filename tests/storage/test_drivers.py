@@ -154,6 +154,13 @@ def test_a_full_database_keeps_what_it_had(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+def test_a_disk_without_space_for_the_shared_memory_of_a_database_is_full(tmp_path: Path) -> None:
+    failure = sqlite3.OperationalError("disk I/O error")
+    failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    with pytest.raises(StorageFullError, match="No space is left"), storage_errors(tmp_path):
+        raise failure
+
+
 def test_a_state_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="could not be read or written"):

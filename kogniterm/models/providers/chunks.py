@@ -163,7 +163,14 @@ def join_chunks(chunks: Sequence[AIMessageChunk]) -> AIMessage:
     if not isinstance(message, AIMessage) or not isinstance(merged, AIMessageChunk):
         raise TypeError(f"a model streamed a {type(message).__name__}")
     calls, invalid = _strict_calls(merged)
+    metadata = dict(merged.response_metadata)
+    # Some services repeat these with each chunk, and LangChain joins them as pieces of a text.
+    for chunk in chunks:
+        for key in KEPT_METADATA:
+            if value := chunk.response_metadata.get(key):
+                metadata[key] = value
     update = {
+        "response_metadata": metadata,
         "content": with_texts(message.content, whole),
         "tool_calls": calls,
         "invalid_tool_calls": invalid,

@@ -230,7 +230,7 @@ class LangChainModel(ProviderModel[ProviderClient]):
             )
         if finish in OVERFLOWED:
             return too_long(self._info.name, finish)
-        if not finish:
+        if not finish or finish in BROKEN:
             return ModelUnavailableError(
                 "The connection to {provider} was cut before the reply was complete.",
                 provider=self._title,
@@ -441,6 +441,8 @@ SEARCH_TOOLS: Mapping[str, dict[str, Any]] = {
 """The search of the web of each provider that has one (`ModelInfo.search_host`)."""
 
 BLOCKED = frozenset({"content_filter", "refusal"})
+BROKEN = frozenset({"error", "abort"})
+"""Reasons of compatible services for a reply that failed in the middle."""
 CUT_FINISHES = frozenset({"length", "max_tokens", "max_output_tokens"})
 OVERFLOWED = frozenset({"model_context_window_exceeded"})
 

@@ -304,6 +304,10 @@ def detail(text: object) -> str:
     return gist(str(text), LONGEST_DETAIL).rstrip(".") or "no reason given"
 
 
+LONGEST_WAIT = 366 * 86_400.0
+"""Seconds; a longer time is no pause, but one of another clock or in another unit."""
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in `Retry-After`: a number or an HTTP date (RFC 9110 10.2.3)."""
     value = headers.get("retry-after") or headers.get("Retry-After")
@@ -316,9 +320,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
         try:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+    return max(seconds, 0.0) if seconds <= LONGEST_WAIT else None
 
 
 def too_long(model: str, words: object) -> ContextOverflowError:

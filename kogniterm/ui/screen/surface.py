@@ -24,6 +24,10 @@ from kogniterm.ui.screen.screen_preferences import Preferences
 FRAME_SECONDS = 0.06
 TICK_SECONDS = 0.125
 
+ERASE_DOWN = "\x1b[K\x1b7\x1b[B\x1b[J\x1b8"
+"""Erases from the start of a row to the end of the screen. The plain sequence, at the first cell of
+the screen, makes tmux keep in its scrollback what it erases."""
+
 LiveRegion = Callable[[int, int], list[str]]
 
 
@@ -203,7 +207,7 @@ class LiveSurface:
         rows, columns = self._size()
         live = [] if self._live is None or self._hidden else self._live(columns - 1, rows - 1)
         up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
-        erase = f"\r{up}\x1b[J" if self._drawn else ""
+        erase = f"\r{up}{ERASE_DOWN}" if self._drawn else ""
         frame = erase + text + "\n".join(live)
         self._drawn = len(live)
         if frame:

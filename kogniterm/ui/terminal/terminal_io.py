@@ -21,7 +21,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from kogniterm.text.visible import whole
 from kogniterm.ui.screen.screen_preferences import Background, Preferences, split_osc11
-from kogniterm.ui.screen.surface import discard_output, stream_size
+from kogniterm.ui.screen.surface import ERASE_DOWN, discard_output, stream_size
 
 __all__ = ["FilteredInput", "HeldOutput", "discard_output", "make_output"]
 
@@ -53,6 +53,10 @@ class HeldOutput(Vt100_Output):
             super().flush()
         except OSError:
             discard_output(self.stdout)
+
+    def erase_down(self) -> None:
+        """Erase from the cursor, which is at the start of a row, to the end of the screen."""
+        self.write_raw(ERASE_DOWN)
 
 
 class FilteredInput(Vt100Input):

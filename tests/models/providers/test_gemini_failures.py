@@ -167,6 +167,8 @@ async def test_what_may_pass_is_announced_and_asked_again(
         ({"retry_delay": "soon"}, 1.0),
         ({"retry_after": "-5"}, 0.0),
         ({"retry_after": formatdate(0, usegmt=True)}, 0.0),
+        ({"retry_after": "1796000000"}, 1.0),  # a time of the clock
+        ({"retry_after": "Fri, 31 Dec 9999 23:59:59 GMT"}, 1.0),
     ],
 )
 async def test_the_providers_wish_is_honoured(

@@ -455,7 +455,7 @@ async def test_ollama_is_found_at_its_address(open_one: Opener, fake_gemini: Fak
     assert (await ask(open_one("ollama", fake_gemini.url))).text == "here"
 
 
-def piece(call_id: str | None, name: str | None, arguments: str, **index: Any) -> dict[str, Any]:
+def piece(call_id: str | None, name: str | None, arguments: Any, **index: Any) -> dict[str, Any]:
     made = openai_call(0, call_id, name, arguments)
     del made["tool_calls"][0]["index"]
     made["tool_calls"][0].update(index)
@@ -476,6 +476,16 @@ LOOSE_CALLS = {
         piece("a", "execute_command", '{"command": "ls"}', index=0),
         piece("b", "execute_command", '{"command": "ls"}', index=0),
     ],
+    "negative index": [
+        piece("a", "execute_command", '{"comm', index=-1),
+        piece(None, None, 'and": "ls"}', index=-1),
+    ],
+    "index from 1": [
+        piece("a", "execute_command", '{"comm', index=1),
+        piece(None, None, 'and": "ls"}', index=1),
+    ],
+    "index that counts nothing": [piece("a", "execute_command", '{"command": "ls"}', index=10**12)],
+    "arguments that are no text": [piece("a", "execute_command", {"command": "ls"}, index=0)],
 }
 
 
@@ -502,6 +512,57 @@ async def test_a_reply_that_is_no_stream_is_read(open_one: Opener, fake_gemini: 
     heard = await ask(open_one("openai"), tools=TOOLS)
     assert heard.message.text == "Hello"
     assert heard.message.tool_calls[0]["args"] == {"command": "ls"}
+
+
+async def test_the_words_of_a_failure_that_is_no_stream_are_shown(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw_body(200, json.dumps({"error": {"message": "the model is loading"}}))
+    with pytest.raises(ModelUnavailableError, match="the model is loading"):
+        await ask(open_one("openai", tries=1))
+
+
+@pytest.mark.parametrize("done", [b"data: [DONE]\n\n", b""])
+async def test_usage_that_comes_with_every_chunk_is_counted_once(
+    done: bytes, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    pieces = openai_stream({"content": "Hel"}, {"content": "lo"}, finish=None)
+    for number, data in enumerate(pieces, 1):
+        event = json.loads(data.removeprefix(b"data: "))
+        event["usage"] = {"prompt_tokens": 12, "completion_tokens": number, "total_tokens": 0}
+        if number == len(pieces):
+            event["choices"][0]["finish_reason"] = "stop"
+        pieces[number - 1] = b"data: " + json.dumps(event).encode() + b"\n\n"
+    fake_gemini.raw(*pieces, done)
+    heard = await ask(open_one("openai"))
+    assert (heard.text, heard.reply.usage) == ("Hello", Usage(12, 2, 0, 1))
+
+
+@pytest.mark.parametrize("provider", ["openai", "google_genai"])
+async def test_a_reason_that_comes_with_every_chunk_is_one_reason(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    """An unusable reply would be asked for again, and a cut one taken for whole."""
+    reasons = {"openai": ("stop", "length"), "google_genai": ("STOP", "MAX_TOKENS")}
+    for finish in reasons[provider]:
+        start, end = (spoken(provider, text, finish=finish) for text in ("Hel", "lo"))
+        fake_gemini.raw(*(one for one in start if b"[DONE]" not in one), *end)
+    model = open_one(provider)
+    whole, cut = await ask(model), await ask(model)
+    assert whole.text == cut.text == "Hello"
+    assert not is_unusable(whole.message)
+    assert is_unusable(cut.message)
+
+
+@pytest.mark.parametrize("finish", ["error", "abort"])
+async def test_a_reply_that_failed_in_the_middle_is_asked_for_again(
+    finish: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken("openai", "Hel", finish=finish))
+    fake_gemini.raw(*spoken("openai", "Hello"))
+    heard = await ask(open_one("openai"))
+    assert heard.message.text == "Hello"
+    assert len(heard.retries) == 1
 
 
 async def test_a_repeated_id_is_renamed_in_the_blocks_too(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.ui.screen.screen_preferences import Preferences
-from kogniterm.ui.terminal.terminal_io import ASK_BACKGROUND, AnswerFilter, worth_asking
+from kogniterm.ui.screen.surface import LiveSurface
+from kogniterm.ui.terminal.terminal_io import (
+    ASK_BACKGROUND,
+    AnswerFilter,
+    make_output,
+    worth_asking,
+)
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
 ASKED = ASK_BACKGROUND.encode()
@@ -187,3 +194,20 @@ def test_a_typed_byte_of_another_encoding_is_shown_and_sent(peer: OpenPeer, fold
         assert "caf\\xe9" in terminal.text
         terminal.send("\x04")
         assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize("prompt", [True, False])
+def test_the_screen_is_never_erased_from_its_first_cell(prompt: bool) -> None:
+    """There tmux scrolls what it erases into its scrollback: a copy of the prompt each time."""
+    sent = io.StringIO()
+    if prompt:
+        output = make_output(sent, Preferences())
+        output.erase_down()
+        output.flush()
+    else:
+        surface = LiveSurface(sent, lambda: (24, 80))
+        surface.attach(lambda _columns, _rows: ["working"])
+        surface.commit("above\n")
+        surface.commit("more\n")
+    before, erased, after = sent.getvalue().partition("\x1b[J")
+    assert (erased, before[-8:], after[:2]) == ("\x1b[J", "\x1b[K\x1b7\x1b[B", "\x1b8")
