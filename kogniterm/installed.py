@@ -44,7 +44,11 @@ def part(kind: str, name: str) -> Any:
         return found
     from kogniterm.errors import UsageError
 
-    raise UsageError("The add-on for {name} is not installed.", name=name)
+    raise UsageError(
+        "The add-on for {name} is not installed. Reinstall KogniTerm with it, or give a new input, "
+        "which continues without it.",
+        name=name,
+    )
 
 
 def _load(reference: str) -> Any:

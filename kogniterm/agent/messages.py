@@ -18,6 +18,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm import prompts
+from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,
@@ -539,8 +540,16 @@ def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> lis
     return []
 
 
-def held_up_text(call: str) -> str:
-    """Return the observation of an action behind a call of the same reply that failed."""
+_CALL_SUBJECTS = ("path", "command", "task", "tool")
+
+
+def held_up_text(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the observation of an action behind a call of the same reply that failed.
+
+    The failed call is named with its file, command or task: a reply may have several of one tool.
+    """
+    about = next((str(arguments[key]) for key in _CALL_SUBJECTS if arguments.get(key)), "")
+    call = f"{name} {one_line(about, 100)}".strip()
     return prompts.text("execute_tool.after_failure", call=call)
 
 

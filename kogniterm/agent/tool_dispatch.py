@@ -187,7 +187,7 @@ def before_run(
         call["name"] == DELEGATE.name and acts(call["args"], _step_of(call, plan), context.named)
     )
     if failed and builds_on:
-        return AnsweredCall(plan, held_up_text(failed[0]["name"]), "refused")
+        return AnsweredCall(plan, held_up_text(failed[0]["name"], failed[0]["args"]), "refused")
     why = _outside_step(call, plan, messages, context)
     if why is not None:
         return AnsweredCall(plan, str(why), "refused")

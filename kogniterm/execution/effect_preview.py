@@ -167,7 +167,9 @@ def _brings_links(effect: Effect, root: Path) -> bool:
 def _written_below(effect: Effect, changing: Sequence[Effect], root: Path) -> bool:
     """Return whether the command changes the effect's target, or what is below, by another name."""
     target = _at(effect, root)
-    others = [one for one in changing if one is not effect]
+    # A folder that is made at the target itself writes nothing through what is there by then.
+    makes = Effect("create", effect.target)
+    others = [one for one in changing if one is not effect and one != makes]
     return any("…" in one.target or _at(one, root).is_relative_to(target) for one in others)
 
 

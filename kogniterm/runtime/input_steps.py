@@ -60,7 +60,7 @@ async def ask_extensions(session: LiveSession, given: UserInput, io: TurnIO) -> 
     why = await session.extensions.port.before_input(given, io)
     if why is None:
         return None
-    refused = Answer("", "refused", EXIT_REFUSED, why, refused_by="hook")
+    refused = Answer("", "refused", EXIT_REFUSED, why)
     return _answer_without_model(session, io, lambda: refused)
 
 

@@ -414,7 +414,7 @@ class Runner:
         attended = terminal is not None
         run = partial(
             executor.run, command, sink=watcher, terminal=terminal, interactive=attended,
-            secrets=secrets,
+            secrets=secrets, env=UNCACHED if self.of_skill(command, executor.cwd) else None,
         )  # fmt: skip
         task = asyncio.ensure_future(asyncio.to_thread(self.keep, run))
         self.stopping.begin()

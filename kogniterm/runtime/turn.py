@@ -280,7 +280,7 @@ async def settle(
         failed = messages.failed_calls(agent.messages, apart=apart)
         cwd = services.runner.executor.cwd
         if failed and not services.gate.policy.may_follow(request, failed, cwd):
-            text = messages.held_up_text(failed[0]["name"])
+            text = messages.held_up_text(failed[0]["name"], failed[0]["args"])
             journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
             continue
         if request.tool == MAKE_PLAN.name:
@@ -328,7 +328,8 @@ async def _run_at_once(
             cause = refused[0].judged.request
             await _approve_and_run(services, cause, io, count, refused[0])
             for run in approved:
-                told = messages.answer(run.request, messages.held_up_text(cause.tool), failed=True)
+                text = messages.held_up_text(cause.tool, cause.arguments)
+                told = messages.answer(run.request, text, failed=True)
                 services.journal.settle(run.request, "cancelled", told)
             return
     if beside is not None and len(approved) > 1:

@@ -397,9 +397,11 @@ def _file_tool(
 
 
 def _extent(path: Path, before: bytes | None, after: bytes, count: int) -> str:
-    """Return how much a change changes: in lines, or in replacements where they are several."""
+    """Return how much a change changes: in lines, in replacements where they are several."""
     if count > 1:
         return f"{count} replacements"
+    if before == after:
+        return "no changes"
     added, removed = count_changes(_diff(path, before, after))
     return f"+{added} -{removed} lines"
 

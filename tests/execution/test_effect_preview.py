@@ -158,6 +158,22 @@ def test_created_files_are_told(work: Path, command: str, expected: list[str]) -
     assert [str(line) for line in preview(found, str(work))] == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "label"),
+    [
+        ("mkdir -p bin && cp built bin/", "workspace_write"),
+        ("mkdir -p src && cp -r built src", "workspace_write"),
+        ("mkdir -p bin && cp -r built bin && mkdir -p bin/built/x", "needs_approval"),
+        ("mkdir -p bin && cp -a built bin && echo x > bin/built", "needs_approval"),
+    ],
+)
+def test_a_folder_made_for_what_is_not_there_yet_hides_nothing(
+    work: Path, command: str, label: str
+) -> None:
+    found = classify(command, cwd=str(work), workspace=str(work))
+    assert on_disk(found, str(work)).label == label
+
+
 def test_the_files_that_land_in_a_folder_are_the_ones_to_keep(work: Path) -> None:
     found = classify("cp *.log src; mkdir -p one/two", cwd=str(work), workspace=str(work))
     kept = sorted(str(path.relative_to(work)) for path in paths_changed(found, str(work)))

@@ -17,6 +17,7 @@ from kogniterm.runtime.operations.trust_actions import revoke, trust
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.sessions.records import Judged
 from kogniterm.types import events
+from kogniterm.ui.words.turn_words import end_reason
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -322,7 +323,7 @@ async def test_an_input_is_refused_or_gets_context(make_flow: MakeFlow) -> None:
     own(flow, {"UserPromptSubmit": [hook(refuse)]})
     answer = await flow.run("my password is hunter2")
     assert (answer.exit_code, answer.stop) == (3, "refused")
-    assert "no passwords" in str(answer.reason)
+    assert "no passwords" in end_reason(answer)
     assert flow.session.state.turn == 0
     assert not any("hunter2" in str(record.body) for record in flow.session.journal.records())
     await flow.run("hello")

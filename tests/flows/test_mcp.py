@@ -12,6 +12,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers
+from kogniterm.runtime.extensions.servers.server_elicitation import OPENED
 from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input
 from kogniterm.runtime.operations.action import Shown
 from kogniterm.runtime.operations.mcp.mcp_actions import show_server, trust_server
@@ -229,6 +230,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     tools = [{"name": "one", "inputSchema": {"properties": {}}}, {"name": "two", "inputSchema": {}}]
     tools += [{"name": "three"}, {"name": "four", "inputSchema": {}, "description": 4}, 5]
+    tools += [{"name": "task", "inputSchema": {}, "execution": {"taskSupport": "required"}}]
+    tools += [{"name": "open", "inputSchema": {}}]
     content = [{"type": "text", "text": "4 items @ half"}]
     done = {"content": content, "structuredContent": {"items": [1, 2]}}
     version = asked.get("params", {}).get("protocolVersion")
@@ -241,24 +244,46 @@ for line in sys.stdin:
         print('{"level": "debug"}')
         found = results.get(asked["method"])
         end = {"result": found} if found else {"error": {"code": -32601, "message": "none"}}
+        if asked.get("params", {}).get("name") == "open":
+            first = {"mode": "url", "message": "Sign in.", "url": "https://x.example/in"}
+            wanted = {"elicitations": [{**first, "elicitationId": "1"}]}
+            end = {"error": {"code": -32042, "message": "first", "data": wanted}}
         answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **end})
         print(answer.replace("@", r"\ud83d"), flush=True)
 """
 
 
 async def test_a_server_that_is_a_little_wrong_is_used(make_flow: MakeFlow) -> None:
-    replies = script(call("mcp__demo__one"), call("mcp__demo__two"))
-    flow = make_flow(replies, decisions=[yes, yes], mcp_direct_tools=100)
+    tools = ("one", "two", "open", "open")
+    replies = script(*(call(f"mcp__demo__{tool}") for tool in tools))
+    flow = make_flow(replies, decisions=[yes] * 4, mcp_direct_tools=100)
     file = flow.folder / "loose.py"
     file.write_text(LOOSE)
     await trusted(flow, args=[str(file)])
-    flow.open()
-    await flow.run()
+    session = flow.open()
+    said, asked = iter([str(OPENED), None]), list[str]()
+
+    async def ask(question: Any, answers: Any) -> str | None:
+        asked.append(" ".join(map(str, question)))
+        return next(said)
+
+    notes = list(map(str, show_server(session.extensions.servers.servers["demo"]).notes))
+    assert notes == [
+        "Left out, because they are not valid: three, four, tools 5",
+        "Left out, because they run only as tasks of MCP: task",
+    ]
+    assert "mcp__demo__task" not in {one.name for one in session.context.offered_tools()}
+    await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     told = [text for text in flow.shown if "4 items" in text]
     assert len(told) == 2
-    assert flow.session is not None
-    notes = show_server(flow.session.extensions.servers.servers["demo"]).notes
-    assert "Left out, because they are not valid: three, four, tools 5" in map(str, notes)
+    address = "The MCP server demo asks: Sign in. Open in your browser: https://x.example/in"
+    assert asked == [address, address]
+    assert [text for text in flow.shown if "did not run the call" in text] == [
+        "The MCP server demo did not run the call, because the user had to open an address first. "
+        "They answered that they did, so the call can be made again.",
+        "The MCP server demo did not run the call: the user has to open https://x.example/in "
+        "first, and declined or could not be asked.",
+    ]
     assert all("4 items \N{REPLACEMENT CHARACTER} half" in text for text in told)
     assert all('"items": [' in text for text in told)
 
@@ -289,23 +314,30 @@ async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None
     assert "DEMO_VALUE" not in text
 
 
-@pytest.mark.parametrize("network", [True, False])
-async def test_proxies_and_certificates_reach_servers_that_may_use_the_network(
-    network: bool, make_flow: MakeFlow
+@pytest.mark.parametrize("more", [True, False])
+async def test_network_and_a_home_of_its_own_are_for_servers_that_ask_for_them(
+    more: bool, make_flow: MakeFlow
 ) -> None:
     flow = make_flow(
-        script(call("mcp__demo__environment")),
-        decisions=[yes],
+        script(call("mcp__demo__environment"), call("mcp__demo__write_outside", "{path: ~/.demo}")),
+        decisions=[yes, yes],
         mcp_direct_tools=100,
         sandbox="auto",
     )
     names = ("https_proxy", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
     flow.environ |= dict.fromkeys(names, "/x")
-    await trusted(flow, network=network)
-    flow.open()
+    await trusted(flow, network=more, own_home=more)
+    session = flow.open()
+    own = "Has an empty home folder of its own."
+    shown = show_server(session.extensions.servers.servers["demo"]).lines
+    assert (own in map(str, shown)) == more
     await flow.run()
     text = next(text for text in flow.shown if "DEMO=" in text)
-    assert [name in text for name in names] == [network] * 4
+    assert [name in text for name in names] == [more] * 4
+    assert [one for one in ("written", "refused") if any(one in text for text in flow.shown)] == [
+        "written" if more else "refused"
+    ]
+    assert not Path("~/.demo").expanduser().exists()
 
 
 async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:

@@ -66,7 +66,7 @@ async def test_an_end_that_is_not_the_end_goes_on(make_flow: MakeFlow) -> None:
     answer = await flow.run()
     assert flow.shown[2] == "end_turn has to be the last call of a reply."
     assert flow.shown[6].startswith(
-        "[not run: an earlier call of the same reply, read_file, failed"
+        "[not run: an earlier call of the same reply, read_file a, failed"
     )
     assert answer.text == "It is gone."
 

@@ -49,7 +49,7 @@ replies:
 """
     flow = make_flow(script, decisions=[no("")])
     await flow.run()
-    told = "[not run: an earlier call of the same reply, execute_command, failed or was refused."
+    told = "[not run: an earlier call of the same reply, execute_command touch one, failed or was"
     assert flow.shown[3].startswith(told)
     assert not list(flow.folder.iterdir())
 
@@ -76,14 +76,14 @@ replies:
         (flow.folder / f"{name}.txt").write_text(f"{name}\n")
     (flow.folder / "link.txt").symlink_to("a.txt")
     await flow.run()
-    by_edit = "[not run: an earlier call of the same reply, edit_file, failed"
+    by_edit = "[not run: an earlier call of the same reply, edit_file {}, failed"
     assert "is not in" in flow.shown[2]
     assert flow.shown[3].startswith("a\n[exit 0]")
     assert flow.shown[4].startswith("Wrote")
-    assert flow.shown[5].startswith(by_edit)
-    assert flow.shown[6].startswith(by_edit)
+    assert flow.shown[5].startswith(by_edit.format("a.txt"))
+    assert flow.shown[6].startswith(by_edit.format("a.txt"))
     assert flow.shown[7] == "1: c"
-    assert flow.shown[11].startswith(by_edit)
+    assert flow.shown[11].startswith(by_edit.format("link.txt"))
     assert flow.shown[13] == "[exit 2]"
     assert flow.shown[14].startswith("[not run: an earlier call of the same reply, execute_command")
     assert flow.shown[15].startswith("a.txt")

@@ -64,11 +64,14 @@ def claude_home(home: Path) -> None:
             ],
             "WorktreeCreate": [{"hooks": [{"type": "command", "command": "true"}]}],
         },
-        "enabledPlugins": {"tidy@market": True},
+        "enabledPlugins": {"tidy@market": True, "neat@market": True},
     }
+    cached = str(home / ".claude/plugins/cache/market/neat/1.0.0")
+    installed = {"neat@market": [{"scope": "user", "installPath": cached, "version": "1.0.0"}]}
     _write(home, {
         ".claude.json": json.dumps(state),
         ".claude/settings.json": json.dumps(settings),
+        ".claude/plugins/installed_plugins.json": json.dumps({"version": 2, "plugins": installed}),
         ".claude/CLAUDE.md": "# How I work\n\nUse British spelling.\n",
         ".claude/.credentials.json": json.dumps({"token": BEARER}),
         ".claude/commands/review.md": "---\ndescription: Review\n---\nLook at $ARGUMENTS.\n",

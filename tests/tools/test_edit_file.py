@@ -113,6 +113,14 @@ async def test_replacements_are_counted_and_not_lines_of_a_diff(tmp_path: Path) 
     assert told == f"Wrote {tmp_path}/a (300 replacements)."
 
 
+async def test_the_same_content_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    tool = write_file(lambda: str(tmp_path))
+    arguments = tool.check({"path": "a", "content": "x\n"})
+    assert tool.describe(arguments)[0] == f"edit {tmp_path}/a (no changes)"
+    assert (await tool.run(arguments)).text == f"Wrote {tmp_path}/a (no changes)."
+
+
 @pytest.mark.parametrize("name", ["edit_file", "read_file", "search_text"])
 async def test_a_path_meant_from_the_workspace_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "rebase").mkdir()

@@ -88,6 +88,9 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
     ("write", _NOT_WRITTEN, re.compile(rf"{_WITH_NUMBER}{_PROTECTED}")),
     ("write", _NOT_WRITTEN, re.compile(
         rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:{_PROTECTED}|read-only file system)")),
+    # Node's answer where a folder with those above it cannot be made on a read-only file system.
+    ("write", _NOT_PERMITTED, re.compile(
+        r"ENOENT: no such file or directory, mkdir '(?P<path>/[^'\n]+)'")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}")),
     ("write", _NOT_PERMITTED, re.compile(

@@ -12,6 +12,7 @@ from kogniterm.runtime.extensions.servers.mcp_servers import missing_servers
 from kogniterm.runtime.operations.action import Report
 from kogniterm.runtime.services.policy_service import project_rules_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
+from kogniterm.runtime.trust.plugin_folders import REVOKE
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_sources import (
     own_plugins,
@@ -99,7 +100,7 @@ def read_argument(session: LiveSession, argument: str) -> tuple[Path, bool]:
     That is the session's folder, or that of a plugin of the user. Raises `UsageError`.
     """
     word, _space, rest = argument.strip().partition(" ")
-    name = rest.strip() if word == "revoke" else argument.strip()
+    name = rest.strip() if word == REVOKE else argument.strip()
     folder = Path(session.folder)
     if name:
         own = own_plugins(session.archive.paths, folder)
@@ -109,7 +110,7 @@ def read_argument(session: LiveSession, argument: str) -> tuple[Path, bool]:
                 name=name,
             )
         folder = own[name]
-    return folder, word == "revoke"
+    return folder, word == REVOKE
 
 
 def trusted_already(argument: str) -> Phrase:

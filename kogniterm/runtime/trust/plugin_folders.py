@@ -23,6 +23,8 @@ ROOT = "CLAUDE_PLUGIN_ROOT"
 PROJECT = "CLAUDE_PROJECT_DIR"
 """The variable by which hooks and MCP servers name the folder of the session."""
 PartKind = Literal["command", "agent", "skill", "hooks", "mcp"]
+REVOKE = "revoke"
+"""A word of /trust, which no plugin is named by."""
 _NAME = re.compile(r"(?=.{1,41}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _PLACES: Mapping[PartKind, tuple[str, str]] = {
     "command": ("commands", "commands"),
@@ -77,6 +79,8 @@ def read_manifest(text: str) -> tuple[str, Mapping[str, Any]]:
             "its name {name} is not up to 41 of a-z, 0-9 and single - or _",
             name=one_line(str(name), 60),
         )
+    if name == REVOKE:
+        raise UnusableValueError("its name {name} is a word of /trust", name=name)
     return name, data
 
 

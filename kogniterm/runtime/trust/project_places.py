@@ -368,7 +368,7 @@ def pinned_files(
     """
     try:
         top = resolve_path(folder)
-        names = list(islice(_pinnable_names(top), most + 1))
+        names = list(islice(_pinnable_names(top, most), most + 1))
     except UnusableValueError:
         raise
     except (OSError, ValueError) as error:
@@ -387,7 +387,7 @@ def pinned_files(
     return tuple(found)
 
 
-def _pinnable_names(top: Path) -> Iterator[str]:
+def _pinnable_names(top: Path, most: int) -> Iterator[str]:
     """Yield the names of the files below the resolved folder `top`."""
 
     def refuse(path: str, error: OSError) -> None:
@@ -395,7 +395,7 @@ def _pinnable_names(top: Path) -> Iterator[str]:
             raise error
         if error.limit == "depth":
             raise UnusableValueError("its folders are too deep: {path}", path=path)
-        raise UnusableValueError("it has more than {count} files", count=MOST_SKILL_FILES)
+        raise UnusableValueError("it has more than {count} files", count=most)
 
     limits = WalkLimits(_MOST_SKILL_NAMES, _SKILL_DEPTH - 1)
     for one in walk_folder(top, refuse, limits, enters=lambda name: name != _HISTORY):

@@ -18,6 +18,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.text.visible import clean
 from kogniterm.tools.mcp.call_results import call_end, prompt_text, resource_text
 from kogniterm.tools.mcp.mcp_errors import (
+    McpAddressNeededError,
     McpCallLostError,
     McpError,
     McpRefusedError,
@@ -285,13 +286,14 @@ class Connection:
         info = client.server_info
         title = f"{info.name} {info.version}".strip() if info is not None else ""
         return Listing(
-            tuple(map(_tool, tools)) if can.tools is not None or tools else (),
+            tuple(_tool(one) for one in tools if not _needs_task(one)),
             tuple(map(_prompt, prompts)),
             tuple(map(_resource, resources)),
             one_line(clean(title), 80),
             min(valid, default=0.0),
             clean(client.instructions or "").strip()[:MAX_INSTRUCTIONS],
             tuple(name for page in pages for name in _left_out(page)),
+            tuple(one_line(clean(one.name), 100) for one in tools if _needs_task(one)),
         )
 
     async def _list_pages(
@@ -349,7 +351,21 @@ class Connection:
         except TimeoutError:
             seconds = f"no answer within {self.config.timeout:.0f} s"
             raise lost_call(self.config.name, seconds) from None
+        except McpAddressNeededError as needed:
+            raise await self._offer_addresses(needed) from needed
         return call_end(self.config.name, tool.name, result)
+
+    async def _offer_addresses(self, needed: McpAddressNeededError) -> McpRefusedError:
+        """Show the user the addresses that a call needs; return its refusal for the model."""
+        for wanted in needed.wanted:
+            answer = await answer_elicitation(self.config.name, wanted, self.elicit)
+            if answer.action != "accept":
+                return needed
+        return McpRefusedError(
+            "The MCP server {server} did not run the call, because the user had to open an address "
+            "first. They answered that they did, so the call can be made again.",
+            server=self.config.name,
+        )
 
     async def _watch_call(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
         """Return what `call` returns, and end it with the connection. Raises `McpError`."""
@@ -422,6 +438,10 @@ def _left_out(page: Any) -> list[str]:
     if found:
         log.warning("mcp: left out of a list, because they are not valid: %s", ", ".join(found))
     return found
+
+
+def _needs_task(tool: Any) -> bool:
+    return tool.execution is not None and tool.execution.task_support == "required"
 
 
 def _tool(tool: Any) -> ServerTool:

@@ -5,6 +5,7 @@
     ├── McpRefusedError           the server refused the request: a call did not happen
     │   ├── McpSessionEndedError  the server forgot the session; a new connection gets a new one
     │   ├── McpStaleToolsError    the tool changed since it was listed
+    │   ├── McpAddressNeededError the user has to open an address first
     │   └── McpSignInNeededError  the user has to sign in
     ├── McpSignInFailedError      signing in did not work: a call did not happen
     └── McpCallLostError          the call was sent and no result came: its outcome is unknown
@@ -14,10 +15,16 @@ Nothing of the SDK is imported here before an error of it has to be read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from kogniterm.errors import ToolError
 from kogniterm.text.redact import redact
 from kogniterm.text.shorten import one_line
 from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from mcp import MCPError
 
 CALL = "tools/call"
 
@@ -46,6 +53,15 @@ class McpSessionEndedError(McpRefusedError):
 
 class McpStaleToolsError(McpRefusedError):
     """The tool changed since it was listed; list the tools again before another call."""
+
+
+class McpAddressNeededError(McpRefusedError):
+    """The server did not run a call, because the user has to open addresses first.
+
+    `wanted` are the SDK's questions with these addresses.
+    """
+
+    wanted: Sequence[Any] = ()
 
 
 class McpSignInNeededError(McpRefusedError):
@@ -92,6 +108,15 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
             server=server,
             message=show_words(error.message),
         )
+    if called and (wanted := _wanted_addresses(error)):
+        needed = McpAddressNeededError(
+            "The MCP server {server} did not run the call: the user has to open {addresses} first, "
+            "and declined or could not be asked.",
+            server=server,
+            addresses=show_words(" ".join(one.url for one in wanted)),
+        )
+        needed.wanted = wanted
+        return needed
     return McpError(
         "The MCP server {server} answered with an error: {message}",
         server=server,
@@ -118,6 +143,16 @@ def _broken(server: str, why: str, *, called: bool) -> McpError:
         server=server,
         why=show_words(why),
     )
+
+
+def _wanted_addresses(error: MCPError) -> Sequence[Any]:
+    """Return the SDK's questions with the addresses that a refused call needs to be opened."""
+    from mcp import UrlElicitationRequiredError
+
+    try:
+        return UrlElicitationRequiredError.from_error(error.error).elicitations
+    except (ValueError, AttributeError, TypeError):  # another error, or a malformed one
+        return ()
 
 
 def sign_in_needed(server: str) -> McpSignInNeededError:

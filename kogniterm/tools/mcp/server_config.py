@@ -25,7 +25,9 @@ START_SECONDS = 60.0
 """Time limit of a start: `npx` and `uvx` may download the server first."""
 MAX_SERVERS = 100
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_LOCAL_ONLY = frozenset({"command", "args", "env", "environment", "cwd", "sandbox", "network"})
+_LOCAL_ONLY = frozenset({
+    "command", "args", "env", "environment", "cwd", "sandbox", "network", "own_home",
+})  # fmt: skip
 _REMOTE_ONLY = frozenset({"url", "httpUrl", "headers", "oauth", "insecure"})
 _BOTH = frozenset({
     "type", "transport", "timeout", "startup_timeout", "enabled", "disabled", "includeTools",
@@ -70,6 +72,7 @@ class ServerConfig:
     sandbox: bool = True
     network: bool = False
     of_project: bool = False
+    own_home: bool = False
 
     @property
     def local(self) -> bool:
@@ -93,6 +96,7 @@ class ServerConfig:
             "cwd": self.cwd,
             "network": self.network,
             "sandbox": self.sandbox,
+            **({"own_home": True} if self.own_home else {}),
         }
 
     def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -200,6 +204,7 @@ def parse_server(
         reader.flag("enabled", default=True) and not reader.flag("disabled", default=False),
         reader.words("includeTools"), reader.words("excludeTools"),
         sandbox, reader.flag("network", default=False), of_project,
+        reader.flag("own_home", default=False),
     )  # fmt: skip
 
 

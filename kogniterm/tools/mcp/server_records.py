@@ -108,6 +108,8 @@ def _plain(listing: Listing) -> dict[str, Any]:
         "title": listing.title,
         "valid_for": listing.valid_for,
         "instructions": listing.instructions,
+        "left_out": listing.left_out,
+        "task_only": listing.task_only,
     }
 
 
@@ -126,5 +128,6 @@ def _listing(data: Mapping[str, Any]) -> Listing:
     resources = tuple(ServerResource(*map(str, one)) for one in data["resources"])
     return Listing(
         tools, prompts, resources, str(data["title"]), float(data["valid_for"]),
-        str(data.get("instructions", "")),
+        str(data.get("instructions", "")), tuple(map(str, data.get("left_out", ()))),
+        tuple(map(str, data.get("task_only", ()))),
     )  # fmt: skip

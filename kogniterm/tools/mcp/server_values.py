@@ -76,6 +76,8 @@ class Listing:
     instructions: str = ""
     left_out: tuple[str, ...] = ()
     """Names of tools and other offers that are no valid ones."""
+    task_only: tuple[str, ...] = ()
+    """Names of tools that run only as tasks of the protocol, which KogniTerm does not support."""
 
     def tool(self, name: str) -> ServerTool | None:
         """Return the tool called `name`."""

@@ -16,7 +16,8 @@ from kogniterm.ui.locale import _, plural, translate
 EDITS = frozenset({"edit_file", "write_file"})
 """Tools whose result says what they did, and to which file."""
 _EDIT = re.compile(
-    r"(edit|create|Wrote) (.+) \((?:\+(\d+) -(\d+) lines|(\d+) replacements)\)\.?", re.DOTALL
+    r"(edit|create|Wrote) (.+) \((?:\+(\d+) -(\d+) lines|(\d+) replacements|no changes)\)\.?",
+    re.DOTALL,
 )
 """The sentence in which these tools tell the model what an edit would do or did."""
 
@@ -46,6 +47,8 @@ def edit_words(told: str, folder: str = "") -> str:
     }[found[1]]
     path = seen_from(folder, found[2]) if folder else found[2]
     extent = _("+{added} -{removed} lines").format(added=found[3], removed=found[4])
+    if found[3] is None:
+        extent = _("no changes")
     if found[5]:
         extent = _("{count} replacements").format(count=found[5])
     return words.format(path=path, extent=extent)

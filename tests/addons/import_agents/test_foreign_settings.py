@@ -56,7 +56,9 @@ def test_claude(tmp_path: Path) -> None:
     }
     assert found.keys == ("ANTHROPIC_API_KEY", "~/.claude/.credentials.json")
     assert found.model == "opus"
-    for told in ("/srv/shop: shop", "does not run a command", "WorktreeCreate", "tidy@market"):
+    copies = f"cp -r {tmp_path}/.claude/plugins/cache/market/neat/1.0.0 "
+    for told in ("/srv/shop: shop", "does not run a command", "WorktreeCreate", "tidy@market",
+                 "Plugin neat@market: to have it here, run mkdir -p ", copies):  # fmt: skip
         assert told in left_out(found)
     assert not found.problems
 

@@ -56,6 +56,7 @@ def test_status_0_counts_only_with_what_the_sandbox_alone_explains(
         ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
         ("mkdir: cannot create directory '/opt/y': Permission denied", "/opt/y"),
         ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
+        ("Error: ENOENT: no such file or directory, mkdir '/etc/x/y'", "/etc/x/y"),
         ("error: could not write config file .git/config: Device or resource busy", ".git/config"),
         ("W: chown of directory /var/x failed - Setup (30: Read-only file system)", "/var/x"),
         ("E: Could not open lock file /var/lib/x - open (13: Permission denied)", "/var/lib/x"),

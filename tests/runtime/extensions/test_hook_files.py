@@ -158,6 +158,17 @@ def test_malformed_answers_are_failures(output: str) -> None:
     assert answered(output).failure is not None
 
 
+@pytest.mark.parametrize(
+    ("sandboxed", "late"),
+    [(True, "it ran longer than 60 s, in the sandbox without network"),
+     (False, "it ran longer than 60 s")],
+)  # fmt: skip
+def test_a_late_hook_says_where_it_ran(sandboxed: bool, late: str) -> None:
+    slow = Hook("PreToolUse", "sleep 99", "hooks.json", own=True, sandboxed=sandboxed)
+    answer = answer_of(slow, ProgramResult(None, b"", b"", "timeout"), 60.0)
+    assert str(answer.failure) == late
+
+
 def test_plain_output_is_context_only_where_it_is_meant_for_the_model() -> None:
     assert answered("hello").context == ""
     assert answered("hello", event="SessionStart").context == "hello"

@@ -102,7 +102,7 @@ def environment() -> str:
 def write_outside(path: str) -> str:
     """Write a file."""
     try:
-        Path(path).write_text("here")
+        Path(path).expanduser().write_text("here")
     except OSError as error:
         return f"refused: {error.strerror}"
     return "written"

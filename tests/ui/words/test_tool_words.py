@@ -140,6 +140,7 @@ def test_every_tool_has_a_label_in_both_languages() -> None:
             "Escrito: a b.py (+1 -2 líneas)",
         ),
         ("edit /x/a.py (+1 -0 lines)", "edit /x/a.py (+1", "editar /x/a.py (+1 -0 líneas)"),
+        ("Wrote /w/b (no changes).", "Wrote b (no changes)", "Escrito: b (sin cambios)"),
         ("create /w/b (+3 -0 lines)", "create b (+3", "crear b (+3 -0 líneas)"),
         ("anything else", "anything else", "anything else"),
     ],

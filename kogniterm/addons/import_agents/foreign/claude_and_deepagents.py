@@ -14,8 +14,10 @@ another input than KogniTerm gives.
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kogniterm.addons.import_agents.foreign.found import Found, Place
 from kogniterm.addons.import_agents.foreign.found_parts import (
@@ -27,7 +29,9 @@ from kogniterm.addons.import_agents.foreign.found_parts import (
     show_name,
     strings,
 )
+from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.front_matter import read_document
+from kogniterm.text.visible import render_words
 from kogniterm.types import Phrase
 
 _DECISIONS: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
@@ -69,8 +73,7 @@ def claude(place: Place) -> Found:
     for decision in _DECISIONS:
         for words in strings(permissions.get(decision)):
             parts.rule(decision, words)
-    if plugins := mapping(settings.get("enabledPlugins")):
-        parts.leave_out(Phrase("Plugins: {names}.", {"names": show_name(", ".join(plugins))}))
+    _plugins(parts, folder, mapping(settings.get("enabledPlugins")))
     parts.skills(folder / "skills")
     for name, text in parts.files.texts(folder / "commands", ".md"):
         parts.command(name, text)
@@ -93,6 +96,27 @@ def claude(place: Place) -> Found:
 
 def _word(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _plugins(parts: Findings, folder: Path, enabled: Mapping[str, Any]) -> None:
+    """Note the plugins, each with the command that copies it from where it is installed."""
+    if not enabled:
+        return
+    found = parts.files.settings(folder / "plugins" / "installed_plugins.json")
+    installed = mapping(found.get("plugins"))
+    own = resolve({"HOME": str(parts.place.home), **parts.place.environ}).extensions.plugins
+    for key in enabled:
+        entries = [mapping(one).get("installPath") for one in sequence(installed.get(key))]
+        path = next((one for one in entries if isinstance(one, str)), "")
+        if not path or path != render_words(path):
+            parts.leave_out(Phrase("Plugins: {names}.", {"names": show_name(key)}))
+            continue
+        new = shlex.quote(str(own / key.partition("@")[0]))
+        command = f"mkdir -p {shlex.quote(str(own))} && cp -r {shlex.quote(path)} {new}"
+        values = {"name": show_name(key), "command": command}
+        parts.leave_out(
+            Phrase("Plugin {name}: to have it here, run {command}, then trust it.", values)
+        )
 
 
 def _servers(parts: Findings, section: object) -> None:

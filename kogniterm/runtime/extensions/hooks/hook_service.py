@@ -226,8 +226,8 @@ _FAILED_PROJECT = Phrase(
     "off with /trust revoke, or in a shell kogniterm trust --revoke."
 )
 _FAILED_PLUGIN = Phrase(
-    "The hook {name} failed, so this was refused: {why}. Correct the plugin and trust it again, or "
-    "remove it, then open a new session: {folder}"
+    "The hook {name} failed, so this was refused: {why}. Start with --no-hooks, or correct and "
+    "trust the plugin again or remove it, and open a new session: {folder}"
 )
 _SAID: Mapping[Choice, tuple[Phrase, Phrase]] = {
     "deny": (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from kogniterm.approval import sandbox_failure
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -36,14 +37,19 @@ _CACHES = {
 _PIECE = 1 << 16
 _CONFINED = Phrase("{reason} in the sandbox")
 _OFFLINE = Phrase("{reason} in the sandbox, without network")
+_READ_ONLY = Phrase(
+    '{reason} in the sandbox, where your home is read-only ("own_home": true in its entry gives it '
+    "a home of its own)"
+)
 
 
 class StartedServer:
     """A running server, as the transport reads and writes it."""
 
-    def __init__(self, program: ConfinedProgram, box: Sandbox | None) -> None:
+    def __init__(self, program: ConfinedProgram, box: Sandbox | None, own_home: bool) -> None:
         self.program = program
         self.box = box
+        self.own_home = own_home
 
     async def read(self) -> bytes:
         assert self.program.process.stdout is not None
@@ -65,6 +71,9 @@ class StartedServer:
     def confined(self) -> Phrase | None:
         if self.box is None:
             return None
+        failure = sandbox_failure(self.complaints.decode("utf-8", "replace"), 1)
+        if failure is not None and failure.widen == "write" and not self.own_home:
+            return _READ_ONLY
         return _CONFINED if self.box.network else _OFFLINE
 
 
@@ -106,7 +115,7 @@ class ServerStarter:
             raise ToolError(
                 "The MCP server {name} could not be started: {why}", name=config.name, why=error
             ) from error
-        return StartedServer(program, box)
+        return StartedServer(program, box, config.own_home)
 
     def _program(self, config: ServerConfig, cwd: str) -> str:
         if "/" in config.command:
@@ -131,6 +140,9 @@ class ServerStarter:
         state = self._state(config)
         caches = {} if box is None else {name: str(state / at) for name, at in _CACHES.items()}
         uncached = UNCACHED if config.of_project else {}
+        if config.own_home:
+            private_folder(state / "home")
+            given["HOME"] = str(state / "home")
         return {**given, **caches, **uncached, **config.env}
 
     def _sandbox(self, config: ServerConfig) -> Sandbox | None:

@@ -107,10 +107,11 @@ def show_server(server: Server) -> Report:
 
 
 def _left_out(listing: Listing) -> list[Phrase]:
-    if not listing.left_out:
-        return []
-    names = {"names": ", ".join(listing.left_out)}
-    return [Phrase("Left out, because they are not valid: {names}", names)]
+    reasons = (
+        (Phrase("Left out, because they are not valid: {names}"), listing.left_out),
+        (Phrase("Left out, because they run only as tasks of MCP: {names}"), listing.task_only),
+    )
+    return [Phrase(why.template, {"names": ", ".join(names)}) for why, names in reasons if names]
 
 
 Agree = Callable[[Phrase, Sequence[Shown], Phrase], Awaitable[bool]]
@@ -224,6 +225,8 @@ def launch_lines(config: ServerConfig) -> list[Phrase]:
         lines.append(Phrase("Runs in the sandbox, with network access."))
     elif config.local:
         lines.append(Phrase("Runs in the sandbox, without network access."))
+    if config.own_home:
+        lines.append(Phrase("Has an empty home folder of its own."))
     return lines
 
 
