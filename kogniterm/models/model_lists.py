@@ -38,6 +38,7 @@ from kogniterm.models.providers.provider_model import (
     host_of,
     machine_network,
 )
+from kogniterm.settings import certificates
 from kogniterm.types import Phrase
 
 LIST_SECONDS = 4.0
@@ -211,13 +212,28 @@ _LISTS: Mapping[str, Callable[[Fetch, str, str], list[str]]] = {
 }
 
 
+def require_answer(provider: Provider, url: str, patience: float) -> None:
+    """Ask `url` without a key, on the way of a session. Raises `ModelError`, `SettingsError`."""
+    import httpx
+
+    title, host = provider.label, host_of(checked_url(url, provider.label))
+    network: dict[str, Any] = {"trust_env": False}
+    if provider.name != "ollama":
+        network = machine_network(httpx.HTTPTransport, certificates(httpx.create_ssl_context))
+    try:
+        with httpx.Client(timeout=patience, **network) as client:
+            client.head(url)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise from_transport(error, provider=title, host=host) or _unreadable(title) from error
+
+
 def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
     """Return the JSON object at `url`. Raises `ModelError` where none comes in time."""
     import httpx
 
     host = host_of(checked_url(url, title))
     try:
-        network = machine_network(httpx.HTTPTransport, httpx.create_ssl_context())
+        network = machine_network(httpx.HTTPTransport, certificates(httpx.create_ssl_context))
         with (
             httpx.Client(timeout=patience, **network) as client,
             client.stream("GET", url, headers=dict(headers)) as answer,

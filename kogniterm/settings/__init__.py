@@ -11,19 +11,24 @@ prompt needs; `load` checks everything and imports pydantic-settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, why
 from kogniterm.settings.quick_settings import QuickSettings, quick
 
 if TYPE_CHECKING:
     from kogniterm.settings.schema import Settings
 
+Certificates = TypeVar("Certificates")
+_PROXY = re.compile(r"(https?|socks5h?)://([^/]*@)?([\w.-]+|\[[\da-fA-F:.]+\])(:\d*)?(/.*)?")
+
 __all__ = [
     "QuickSettings",
     "Settings",
+    "certificates",
     "environment",
     "load",
     "names_in",
@@ -41,14 +46,22 @@ def environment() -> dict[str, str]:
 def proxies() -> dict[str, str | None]:
     """Return the proxy of each pattern of addresses as httpx names them, None for no proxy.
 
-    Read here, as httpx fails for networks of IPv6 and for brackets in NO_PROXY.
+    Read here, as httpx fails for networks of IPv6 and for brackets in NO_PROXY. Raises
+    `SettingsError` for a variable that is not the address of a proxy.
     """
     # Of two cases of a name, the lower one counts.
     given = {name.lower(): value for name, value in sorted(os.environ.items()) if value}
     found: dict[str, str | None] = {}
     for scheme in ("http", "https", "all"):
         if url := given.get(f"{scheme}_proxy"):
-            found[f"{scheme}://"] = url if "://" in url else f"http://{url}"
+            found[f"{scheme}://"] = url = url if "://" in url else f"http://{url}"
+            if not _PROXY.fullmatch(url):
+                # Without the value, which may hold a password.
+                raise SettingsError(
+                    "The proxy in {variables} is not a valid address; use http://HOST:PORT or "
+                    "socks5://HOST:PORT.",
+                    variables=", ".join(proxy_variables()),
+                )
     for host in (one.strip(" []") for one in given.get("no_proxy", "").split(",")):
         if host == "*":
             return {}
@@ -61,6 +74,20 @@ def proxies() -> dict[str, str | None]:
             exact = name.lower() == "localhost" or name.replace(".", "").isdigit()
             found[f"all://{'' if exact else '*'}{host}"] = None
     return found
+
+
+def certificates(load: Callable[[], Certificates]) -> Certificates:
+    """Return the authorities that a library's `load` reads by the variables of the environment.
+
+    Raises `SettingsError` for files that cannot be read.
+    """
+    try:
+        return load()
+    except OSError as error:
+        raise SettingsError(
+            "The certificates cannot be read ({detail}); check SSL_CERT_FILE and SSL_CERT_DIR.",
+            detail=why(error),
+        ) from error
 
 
 def proxy_variables() -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ from kogniterm.runtime.operations import health_checks
 from kogniterm.runtime.operations.health_checks import sandbox_findings
 from kogniterm.types import Phrase
 from tests.cli.conftest import Shell
+from tests.support import postgres
+from tests.support.databases import postgres_server  # noqa: F401 (fixture)
+from tests.support.fake_gemini import FakeGemini
 
 KEY = "AIzaSyDUMMYDUMMYDUMMYDUMMYDUMMYDUMMY123"
 
@@ -66,21 +68,68 @@ def test_wrong_settings_are_reported_and_the_rest_still_is(shell: Shell) -> None
     assert "bash: " in result.stdout
 
 
-def test_reachability_is_asked_for_and_told(shell: Shell) -> None:
+def test_reachability_is_asked_for_and_told(shell: Shell, fake_gemini: FakeGemini) -> None:
     environ = {"KOGNITERM_MODEL": "openai:x", "OPENAI_API_KEY": KEY}
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        url = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
-        offline = shell.run("doctor", "--json", environ=environ | url)
-        online = shell.run("doctor", "--json", "--online", environ=environ | url)
+    environ["OPENAI_BASE_URL"] = f"{fake_gemini.url}/v1"
+    offline = shell.run("doctor", "--json", environ=environ)
+    online = shell.run("doctor", "--json", "--online", environ=environ)
     assert not [what for what in findings(offline.stdout) if "reachable" in what]
-    assert findings(online.stdout)[f"OpenAI: 127.0.0.1:{port} is reachable"]["state"] == "ok"
-    gone = shell.run("doctor", "--json", "--online", environ=environ | url)
-    assert gone.returncode == 1
-    assert any(
-        row["state"] == "bad" and "is not reachable (" in what
-        for what, row in findings(gone.stdout).items()
-    )
+    assert findings(online.stdout)[f"OpenAI: {fake_gemini.url}/v1 is reachable"]["state"] == "ok"
+
+
+def checked_online(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **environ: str
+) -> list[tuple[str, str]]:
+    """Return what `doctor --online` says of the provider and the database of `environ`."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    given = settings.load({}, environ={"HOME": str(tmp_path), **environ})
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    found = health_checks.check_installation(given, paths, lambda: tmp_path, online=True)
+    about = ("OpenAI", "postgresql:", "PostgreSQL", "proxy", "certificates")
+    return [
+        (one.state, str(one.what))
+        for one in found
+        if not str(one.what).endswith("(database_url)")
+        and "configured" not in str(one.what)
+        and any(word in str(one.what) for word in about)
+    ]
+
+
+def test_a_provider_is_reached_as_in_a_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fake_gemini: FakeGemini
+) -> None:
+    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://model.example/v1"}
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    through = checked_online(monkeypatch, tmp_path, **environ, HTTP_PROXY=fake_gemini.url)
+    assert through == [("ok", "OpenAI: http://model.example/v1 is reachable")]
+    refused = checked_online(monkeypatch, tmp_path, **environ, HTTP_PROXY="http://127.0.0.1:1")
+    assert [state for state, _ in refused] == ["bad"]
+    assert "Cannot reach OpenAI at model.example (" in refused[0][1]
+    assert "the proxy in HTTP_PROXY." in refused[0][1]
+    assert checked_online(monkeypatch, tmp_path, **environ, HTTP_PROXY="ftp://u:pw@h") == [
+        (
+            "bad",
+            "The proxy in HTTP_PROXY is not a valid address; use http://HOST:PORT or "
+            "socks5://HOST:PORT.",
+        )
+    ]
+    environ |= {"HTTP_PROXY": "", "OPENAI_BASE_URL": "http://127.0.0.1:abc/v1"}
+    assert "is not a valid address" in checked_online(monkeypatch, tmp_path, **environ)[0][1]
+
+
+def test_a_database_is_reached_as_in_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    postgres_server: Path,  # noqa: F811
+) -> None:
+    """Also on a Unix socket, of which the address names no host."""
+    for role, state in (("kogniterm", "ok"), ("postgres", "bad"), ("nobody", "bad")):
+        address = postgres.address(postgres_server, role=f"{role}:pw") + "&connect_timeout=5"
+        ((found, said),) = checked_online(monkeypatch, tmp_path, KOGNITERM_DATABASE_URL=address)
+        assert found == state, said
+        assert ":pw" not in said
 
 
 def test_a_folder_that_cannot_be_written_is_bad(shell: Shell) -> None:

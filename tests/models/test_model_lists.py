@@ -127,3 +127,15 @@ def test_every_effort_of_the_catalog_is_a_known_one_and_in_order() -> None:
             assert budgets == sorted(budgets, key=lambda tokens: tokens or 0), model
     assert efforts_of("openai", "gpt-4.1") == ()
     assert efforts_of("somewhere", "else") == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("SSL_CERT_FILE", "/no/such"), ("ALL_PROXY", "ftp://127.0.0.1:1")]
+)
+def test_a_machine_whose_network_cannot_be_used_gives_the_catalogs_names(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    found = live("http://127.0.0.1:1", "google_genai")
+    assert (found.live, bool(found.models)) == (False, True)
+    assert variable in str(found.problem)

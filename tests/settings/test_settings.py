@@ -475,3 +475,13 @@ def test_proxies_are_read_as_httpx_needs_them(
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert settings.proxies() == found
+
+
+@pytest.mark.parametrize("url", ["ftp://u:tortuga@h:1", "u:tortuga@h:x", "http://[::1", "http://"])
+def test_a_variable_that_names_no_proxy_is_named_without_its_value(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", url)
+    with pytest.raises(SettingsError, match="The proxy in https_proxy is not") as raised:
+        settings.proxies()
+    assert "tortuga" not in str(raised.value)

@@ -36,6 +36,7 @@ from langchain_core.messages import (
 
 from kogniterm.models.providers.gemini_cache import PrefixCache, Stored
 from kogniterm.models.providers.provider_model import hooks, machine_network
+from kogniterm.settings import certificates, proxies
 
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""
@@ -184,8 +185,11 @@ class Wire(httpx.AsyncBaseTransport):
         # Loading the authorities takes 30 ms: once for all, and never for plain http. A
         # context without authorities trusts no server, should a request be led to https after all.
         self.certificates = (
-            httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            certificates(httpx.create_ssl_context)
+            if secure
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         )
+        proxies()  # a wrong one is reported before the first request, which the client would wrap
         self.plain = False
         self.prefixes: PrefixCache | None = None
 

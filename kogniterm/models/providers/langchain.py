@@ -55,6 +55,7 @@ from kogniterm.models.providers.provider_model import (
     retry_after,
     too_long,
 )
+from kogniterm.settings import certificates
 from kogniterm.types import ModelInfo, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
@@ -313,7 +314,7 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Provi
     seen = hooks()
     if options.base_urls.get("openai"):
         seen["response"].append(_mend)
-    network = machine_network(httpx2.AsyncHTTPTransport, httpx2.create_ssl_context())
+    network = machine_network(httpx2.AsyncHTTPTransport, certificates(httpx2.create_ssl_context))
     http = openai.DefaultAsyncHttpxClient(
         timeout=options.idle, follow_redirects=False, event_hooks=seen, **network
     )
@@ -347,7 +348,7 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Pr
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
 
-    network = machine_network(httpx2.AsyncHTTPTransport, httpx2.create_ssl_context())
+    network = machine_network(httpx2.AsyncHTTPTransport, certificates(httpx2.create_ssl_context))
     http = anthropic.DefaultAsyncHttpxClient(
         timeout=options.idle, follow_redirects=False, event_hooks=hooks(), **network
     )

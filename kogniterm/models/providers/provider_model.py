@@ -25,7 +25,6 @@ from kogniterm.errors import (
     ModelQuotaError,
     ModelUnavailableError,
     SettingsError,
-    why,
 )
 from kogniterm.models.calling import Caller, ModelOptions, silence_tracing
 from kogniterm.models.catalog import Provider
@@ -81,12 +80,8 @@ class ProviderModel(Generic[Client]):
                 try:
                     silence_tracing()
                     self._client = self._connect()
-                except OSError as error:
-                    raise ModelError(
-                        "The certificates cannot be read ({detail}); check SSL_CERT_FILE and "
-                        "SSL_CERT_DIR.",
-                        detail=why(error),
-                    ) from error
+                except SettingsError as error:
+                    raise ModelError("{problem}", problem=error) from error
                 except ImportError as error:
                     raise self._no_client(detail(error)) from error
                 except self._foreign() as error:

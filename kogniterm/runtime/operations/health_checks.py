@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -17,14 +18,17 @@ from urllib.parse import urlsplit
 from kogniterm import prompts
 from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
+from kogniterm.host.identity import account_name
 from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
 from kogniterm.installed import rows
+from kogniterm.models.catalog import BY_NAME
 from kogniterm.runtime.extensions.servers.mcp_servers import user_servers
 from kogniterm.runtime.operations.updates import fetched_commits, installed_version
 from kogniterm.runtime.trust.plugin_folders import PROJECT
 from kogniterm.settings import environment
-from kogniterm.storage.stores import POSTGRES, load_store, scheme_of
+from kogniterm.storage.drivers import open_postgres
+from kogniterm.storage.stores import POSTGRES, load_store, scheme_of, without_password
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -37,12 +41,12 @@ CONNECT_SECONDS = 3.0
 LITTLE_SPACE = 100_000_000
 
 ENDPOINTS = (
-    ("Gemini", "google_api_key", "google_base_url", "https://generativelanguage.googleapis.com"),
-    ("OpenAI", "openai_api_key", "openai_base_url", "https://api.openai.com"),
-    ("Anthropic", "anthropic_api_key", "anthropic_base_url", "https://api.anthropic.com"),
-    ("Ollama", "ollama_base_url", "ollama_base_url", ""),
+    ("Gemini", "google_genai", "google_api_key", "google_base_url"),
+    ("OpenAI", "openai", "openai_api_key", "openai_base_url"),
+    ("Anthropic", "anthropic", "anthropic_api_key", "anthropic_base_url"),
+    ("Ollama", "ollama", "ollama_base_url", "ollama_base_url"),
 )
-"""Name, the setting that configures it, the setting of its URL, the usual URL."""
+"""Name, the name in the catalog, the setting that configures it, the setting of its URL."""
 PROGRAMS = (
     ("bash", Phrase("running commands"), True),
     ("bwrap", Phrase("a sandbox where only bubblewrap may make one"), False),
@@ -207,14 +211,14 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
 
 
 def _providers(settings: Settings) -> Iterator[Finding]:
-    for name, configured, url, usual in ENDPOINTS:
+    for name, in_catalog, configured, url in ENDPOINTS:
         if getattr(settings, configured) is None:
             yield Finding("note", Phrase("{name}: not configured", {"name": name}))
             continue
         values = {
             "name": name,
             "origin": settings.origin(configured).shown,
-            "where": _without_secrets(getattr(settings, url) or usual),
+            "where": _without_secrets(getattr(settings, url) or BY_NAME[in_catalog].url),
         }
         yield Finding("ok", Phrase("{name}: configured by {origin}, at {where}", values))
 
@@ -362,32 +366,29 @@ def package_finding(package: str, *, installed: bool) -> Finding:
 
 
 def _online(settings: Settings) -> Iterator[Finding]:
-    for name, configured, url, usual in ENDPOINTS:
+    from kogniterm.models.model_lists import require_answer
+
+    checks: list[tuple[str, str, Callable[[], None]]] = []
+    for name, in_catalog, configured, url in ENDPOINTS:
         if getattr(settings, configured) is not None:
-            yield _connect(name, getattr(settings, url) or usual)
-    address = settings.database_url.get_secret_value() if settings.database_url else ""
-    if scheme_of(address) in POSTGRES:
-        yield _connect("PostgreSQL", address, 5432)
-
-
-def _connect(name: str, url: str, port: int = 0) -> Finding:
-    """Return whether something listens at `url`. Sends nothing, so that no key leaves."""
-    import socket
-
-    parts = urlsplit(url)
-    host = parts.hostname or "localhost"
-    port = parts.port or port or (443 if parts.scheme == "https" else 80)
-    values: dict[str, object] = {"name": name, "where": f"{host}:{port}"}
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        values["why"] = why(error)
-        return Finding("bad", Phrase("{name}: {where} is not reachable ({why})", values))
-    return Finding("ok", Phrase("{name}: {where} is reachable", values))
+            provider = BY_NAME[in_catalog]
+            where = _without_secrets(getattr(settings, url) or provider.url)
+            checks.append((name, where, partial(require_answer, provider, where, CONNECT_SECONDS)))
+    if settings.database_url is not None:
+        address = settings.database_url.get_secret_value()
+        opened = partial(open_postgres, address, user=account_name())
+        checks.append(("PostgreSQL", without_password(address), lambda: opened().close()))
+    for name, where, check in checks:
+        try:
+            check()
+        except KognitermError as error:
+            yield Finding("bad", error.text)
+        else:
+            what = Phrase("{name}: {where} is reachable", {"name": name, "where": where})
+            yield Finding("ok", what)
 
 
 def _without_secrets(url: str) -> str:
     """Return a URL without user, password and query."""
     parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import httpx2
 from httpx2 import AsyncByteStream, Request, Response
 
-from kogniterm.settings import proxies
+from kogniterm.errors import SettingsError
+from kogniterm.settings import certificates, proxies
+from kogniterm.tools.mcp.mcp_errors import McpError
 from kogniterm.tools.mcp.remote_address import is_loopback, origin
 
 T = TypeVar("T")
@@ -57,14 +59,18 @@ async def _in_time(waiting: Awaitable[T], until: float | None) -> T:
 def bounded_network(url: httpx2.URL, *, insecure: bool) -> dict[str, Any]:
     """Return the arguments of a client that sends through this machine's proxies, bounded.
 
-    A server of this machine is reached without a proxy.
+    A server of this machine is reached without a proxy. Raises `McpError` for a proxy or for
+    certificates that cannot be used.
     """
-    found = {} if is_loopback(url.host) else proxies()
-    mounts = {
-        pattern: BoundedTransport(url, insecure=insecure, proxy=proxy) if proxy else None
-        for pattern, proxy in found.items()
-    }
-    direct = BoundedTransport(url, insecure=insecure)
+    try:
+        found = {} if is_loopback(url.host) else proxies()
+        mounts = {
+            pattern: BoundedTransport(url, insecure=insecure, proxy=proxy) if proxy else None
+            for pattern, proxy in found.items()
+        }
+        direct = BoundedTransport(url, insecure=insecure)
+    except SettingsError as error:
+        raise McpError("{problem}", problem=error) from error
     return {"trust_env": False, "transport": direct, "mounts": mounts}
 
 
@@ -72,7 +78,8 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     """Sends one request, within the limits, to where it may go."""
 
     def __init__(self, url: httpx2.URL, *, insecure: bool, proxy: str | None = None) -> None:
-        super().__init__(verify=httpx2.create_ssl_context(), trust_env=False, proxy=proxy)
+        verify = certificates(httpx2.create_ssl_context)
+        super().__init__(verify=verify, trust_env=False, proxy=proxy)
         self._plain = {url.host} if insecure or is_loopback(url.host) else set()
 
     async def handle_async_request(self, request: Request) -> Response:

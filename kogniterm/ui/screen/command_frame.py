@@ -30,6 +30,8 @@ LINE_ROWS = 4
 """Most rows of one long line in a frame that stays."""
 _MOVES_CURSOR = re.compile(rb"\x1b\[[0-9;?]*[A-HJLMPSTXdfhlr]|\x08")
 
+_OWN_SCREEN = re.compile(rb"\x1b\[\?(10)?4[79]h.*?(\x1b\[\?(10)?4[79]l|\Z)", re.DOTALL)
+
 
 class OutputTail:
     """The two ends of an output stream, and how many lines and bytes passed by."""
@@ -66,10 +68,13 @@ class OutputTail:
 
 
 def screen_lines(data: bytes) -> list[str]:
-    """Return safe lines with colours; a line that was redrawn with CR shows its last state."""
+    """Return safe lines with colours; a line that was redrawn with CR shows its last state.
+
+    Pages of a full-screen program are left out: without its cursor they are letters in disorder.
+    """
     from kogniterm.text.sanitize import sanitize
 
-    text = sanitize(data).decode("utf-8", "replace")
+    text = sanitize(_OWN_SCREEN.sub(b"", data)).decode("utf-8", "replace")
     lines = text.split("\n")
     if lines and not lines[-1].strip("\r"):
         lines.pop()

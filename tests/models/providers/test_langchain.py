@@ -644,3 +644,7 @@ async def test_proxies_and_certificates_are_the_machines(
     monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
     with pytest.raises(ModelError, match="check SSL_CERT_FILE"):
         await ask(open_one(provider, "https://127.0.0.1:1"))
+    monkeypatch.delenv("SSL_CERT_FILE")
+    monkeypatch.setenv("ALL_PROXY", "ftp://127.0.0.1:1")
+    with pytest.raises(ModelError, match="proxy in ALL_PROXY is not a valid address"):
+        await ask(open_one(provider, "https://127.0.0.1:1"))

@@ -146,6 +146,18 @@ async def test_a_remote_server_is_reached_by_the_proxy_of_the_machine(
     assert set(asked) == {"mcp.example.test:443"}
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"), [("SSL_CERT_FILE", "/no/such"), ("HTTPS_PROXY", "ftp://127.0.0.1:1")]
+)
+async def test_a_network_that_cannot_be_used_is_named(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(McpError, match=variable):
+        async with open_http("https://mcp.example.test/mcp", server="far"):
+            pass
+
+
 async def test_a_broken_stream_is_continued_without_a_second_call(bad: BadServer) -> None:
     await failed_call(bad, "resume")
     assert "7" in bad.gets

@@ -182,6 +182,16 @@ def test_a_command_that_gets_the_keyboard_keeps_what_it_wrote_and_only_ends_late
     assert made.ended(result(), PLAIN, 16, 60, 1) == "╰ ✓ exit 0 · 1.2 s\n\n"
 
 
+@pytest.mark.parametrize("mode", ["47", "1047", "1049"])
+def test_pages_of_a_full_screen_program_leave_no_letters_in_the_frame(mode: str) -> None:
+    on, off = f"\x1b[?{mode}h".encode(), f"\x1b[?{mode}l".encode()
+    page = on + b"\x1b[28;1H9B\x1b[2;1Hx\x1b[1;1Hone line\r\n~\r\n"
+    made = frame("vim", b"2 files to edit\r\n" + page)
+    assert made.hand_over(PLAIN, 60, 20) == "╭ $ vim\n│ 2 files to edit\n"
+    shown = frame("git log", b"a\n" + page + off + b"b\n" + page).live(PLAIN, 60, 9)
+    assert shown[1:-1] == ["│ a", "│ b"]
+
+
 def test_a_question_is_whole_above_the_keyboard() -> None:
     made = frame("ssh host", b"The fingerprint is SHA256:" + b"k" * 43 + b"\nGo on? ")
     assert (
