@@ -125,6 +125,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Start one worker more than there are processors for the fast tests: they often wait."""
+    if config.getoption("part") != ["fast"]:
+        return None
+    from xdist.plugin import pytest_xdist_auto_num_workers as processors
+
+    return processors(config) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep tests that share something expensive in one worker, with `--dist loadgroup`."""
     if config.getvalue("dist") != "loadgroup":
@@ -206,6 +216,22 @@ def _home_of_its_own(monkeypatch: pytest.MonkeyPatch, _homes: Path) -> None:
 @pytest.fixture(scope="session")
 def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(scope="session")
+def _memory_folders() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    parent = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="kogniterm-tests-", dir=parent) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def memory_folder(_memory_folders: Path) -> Iterator[Path]:
+    """Yield a folder in memory, or on disk where the system has none in memory."""
+    folder = Path(tempfile.mkdtemp(dir=_memory_folders))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)  # what a test protected goes with the last one
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environments import environ_of
 from tests.support.forge import Forge, Started
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
@@ -28,16 +29,7 @@ class Shell:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {
-            "HOME": str(self.home),
-            "KOGNITERM_WARM": "off",
-            "PATH": os.environ["PATH"],
-            "TMPDIR": os.environ["TMPDIR"],
-            "LANG": "C.UTF-8",
-            "KOGNITERM_CONFIG_DIR": str(self.config),
-            "KOGNITERM_DATA_DIR": str(self.data),
-            "KOGNITERM_CACHE_DIR": str(self.home / "cache"),
-        }
+        return environ_of(self.home)
 
     @property
     def config(self) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.support.conversation import command_turn, write
+from tests.support.environments import environ_of
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
 
@@ -36,16 +36,7 @@ class User:
         self.data = root / "home" / "data"
         self.project.mkdir(parents=True)
         (root / "home" / "config").mkdir(parents=True)
-        self.environ = {
-            "HOME": str(root / "home"),
-            "KOGNITERM_WARM": "off",
-            "PATH": os.environ["PATH"],
-            "TMPDIR": os.environ["TMPDIR"],
-            "LANG": "C.UTF-8",
-            "KOGNITERM_CONFIG_DIR": str(root / "home" / "config"),
-            "KOGNITERM_DATA_DIR": str(self.data),
-            "KOGNITERM_CACHE_DIR": str(root / "home" / "cache"),
-        }
+        self.environ = environ_of(root / "home")
 
     def run(self, *words: str, code: int = 0, **environ: str) -> str:
         """Run the verb in this process, which is faster and has the same effect."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from kogniterm.execution.effect_preview import (
     preview,
 )
 from kogniterm.types import Effect, RiskReport
+from tests.support.git_repositories import git
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs
 
@@ -50,8 +50,8 @@ def test_folders_are_counted_with_what_is_in_them(work: Path) -> None:
 
 @needs("git")
 def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
-    subprocess.run(["git", "add", "a.log"], cwd=work, check=True)
+    git(work, "init", "-q")
+    git(work, "add", "a.log")
     assert lines(work, Effect("overwrite", "a.log"), Effect("delete", "*.log")) == [
         "Deletes *.log: 2 files, 1 KB; 1 tracked by git, the rest not",
         "Overwrites a.log: 1 file, 600 B; all tracked by git",
@@ -66,11 +66,11 @@ def test_what_git_keeps_itself_is_not_said_to_be_untracked(work: Path) -> None:
 
 @needs("git")
 def test_a_hostile_repository_runs_nothing(work: Path) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    git(work, "init", "-q")
     trap = work / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {work}/sprung\n")
     trap.chmod(0o755)
-    subprocess.run(["git", "config", "core.fsmonitor", str(trap)], cwd=work, check=True)
+    git(work, "config", "core.fsmonitor", str(trap))
     lines(work, Effect("delete", "a.log"))
     assert not (work / "sprung").exists()
 

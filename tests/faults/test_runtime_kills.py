@@ -23,6 +23,7 @@ from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnClosed
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
+from tests.support.environments import environ_of
 from tests.support.forge import Forge, Started
 
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
@@ -50,17 +51,7 @@ class Session:
 
     @property
     def environ(self) -> dict[str, str]:
-        kinds = {f"KOGNITERM_{kind}_DIR": str(self.root / kind) for kind in ("CONFIG", "DATA")}
-        return {
-            "PATH": os.environ["PATH"],
-            "TMPDIR": os.environ["TMPDIR"],
-            "HOME": str(self.root),
-            "LANG": "C.UTF-8",
-            "KOGNITERM_CACHE_DIR": str(self.root / "CACHE"),
-            "KOGNITERM_MEMORY": "off",
-            "KOGNITERM_WARM": "off",
-            **kinds,
-        }
+        return {**environ_of(self.root), "KOGNITERM_MEMORY": "off"}
 
     def begin(self, fault: str = "", *, task: bool = True) -> Started:
         """Start the next round: continue the open turn, or give the session another task."""
@@ -144,7 +135,7 @@ class Session:
             return load_state(store.database, infos[0].id)[0] if infos else SessionState()
 
     def store(self) -> Any:
-        return opened(self.root / "DATA" / "kogniterm.db")
+        return opened(self.root / "data" / "kogniterm.db")
 
 
 def events_of(started: Started) -> list[dict[str, Any]]:

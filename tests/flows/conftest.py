@@ -27,6 +27,7 @@ from kogniterm.types import (
     Verdict,
     events,
 )
+from tests.support.typing_user import holding
 
 E = TypeVar("E")
 
@@ -84,6 +85,15 @@ class Flow:
         self.events.append(event)
         self.news.set()
 
+    @property
+    def data(self) -> Path:
+        """The folder of databases and stored outputs."""
+        return Path(self.environ["KOGNITERM_DATA_DIR"])
+
+    def files_with(self, words: bytes) -> list[Path]:
+        """Return the files of the session, the folder and what stands beside it with `words`."""
+        return [*holding(self.data, words), *holding(self.folder.parent, words)]
+
     def open(self, session_id: str | None = None) -> LiveSession:
         loaded = settings.load(self.flags, environ=self.environ)
         self.session = open_session(
@@ -129,14 +139,18 @@ MakeFlow = Callable[..., Flow]
 
 
 @pytest.fixture
-async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
-    """Make flows that share one state folder; with `decisions` a user answers the questions."""
+async def make_flow(tmp_path: Path, memory_folder: Path) -> AsyncIterator[MakeFlow]:
+    """Make flows that share one state folder; with `decisions` a user answers the questions.
+
+    The databases are in memory, where syncing them costs nothing. A sandbox has a /dev/shm of its
+    own: for a first flow in one they are on disk, where it has to hide them.
+    """
     made: list[Flow] = []
     work = tmp_path / "work"
     work.mkdir()
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "KOGNITERM_WARM")
     environ = {name: os.environ[name] for name in kept}
-    for kind in ("CONFIG", "DATA", "CACHE"):
+    for kind in ("CONFIG", "CACHE"):
         environ[f"KOGNITERM_{kind}_DIR"] = str(tmp_path / kind.lower())
 
     def make(
@@ -147,6 +161,8 @@ async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
         file = tmp_path / f"script-{len(made)}.yaml"
         file.write_text(script)
         given = {"model": f"scripted:{file}", "sandbox": "off", **flags}
+        data = memory_folder if given["sandbox"] == "off" else tmp_path
+        environ.setdefault("KOGNITERM_DATA_DIR", str(data / "data"))
         if decisions is None:
             given.setdefault("approval_mode", "auto")
         flow = Flow(work, dict(environ), given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,7 @@ def remembered(flow: Flow) -> list[str]:
 
 
 def holders(flow: Flow, word: str) -> list[str]:
-    data = Path(flow.environ["KOGNITERM_DATA_DIR"])
+    data = flow.data
     files = [file for file in data.rglob("*") if file.is_file()]
     return [file.name for file in files if word.encode() in file.read_bytes().lower()]
 

@@ -57,11 +57,10 @@ def mark(flow: Flow, number: int) -> str:
     return f"[secret:{session_label(flow.session.id)}-{number}]"
 
 
-def kept(folder: Path, words: str) -> list[Path]:
+def kept(flow: Flow, words: str) -> list[Path]:
     """Return the files of the database that contain `words`; there must be one."""
-    database = folder / "data"
-    assert (database / "kogniterm.db").stat().st_size
-    found = holding(database, words.encode())
+    assert (flow.data / "kogniterm.db").stat().st_size
+    found = holding(flow.data, words.encode())
     return [path for path in found if path.name.startswith("kogniterm.db")]
 
 
@@ -170,9 +169,7 @@ async def test_a_known_value_hides_no_path(make_flow: MakeFlow) -> None:
     assert flow.of(events.ActionProposed)[2].request.command == "cat id_rsa99"
 
 
-async def test_what_is_shown_hides_the_value_and_nothing_else(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
+async def test_what_is_shown_hides_the_value_and_nothing_else(make_flow: MakeFlow) -> None:
     command = f"printf %s https://user:s3cr3tPASSw0rd@host.example/{SECRET[4:8]} > out"
     flow = make_flow(script(runs(command)), [yes])
     await flow.run()
@@ -182,10 +179,10 @@ async def test_what_is_shown_hides_the_value_and_nothing_else(
     assert flow.of(events.CommandStarted)[0].command == hidden
     assert flow.results[0].command == hidden
     flow.close()
-    assert holding(tmp_path / "data", b"s3cr3tPASSw0rd") == []
+    assert holding(flow.data, b"s3cr3tPASSw0rd") == []
 
 
-async def test_a_file_gets_what_the_model_wrote(make_flow: MakeFlow, tmp_path: Path) -> None:
+async def test_a_file_gets_what_the_model_wrote(make_flow: MakeFlow) -> None:
     content = f"API_TOKEN={SECRET}\nPORT=1\n"
     call = {"tool": "write_file", "arguments": {"path": ".env", "content": content}}
     flow = make_flow(script([{"calls": [call]}, {"text": "Done."}]), [yes])
@@ -193,7 +190,7 @@ async def test_a_file_gets_what_the_model_wrote(make_flow: MakeFlow, tmp_path: P
     assert (flow.folder / ".env").read_text() == content
     assert SECRET not in flow.of(events.ActionProposed)[0].request.detail
     flow.close()
-    assert kept(tmp_path, SECRET) == []
+    assert kept(flow, SECRET) == []
 
 
 async def test_the_model_gets_its_own_words_back_unchanged(make_flow: MakeFlow) -> None:
@@ -215,7 +212,7 @@ async def test_the_model_gets_its_own_words_back_unchanged(make_flow: MakeFlow) 
     assert not any(SECRET in text for text in flow.shown)
 
 
-async def test_an_edit_keeps_a_value_where_it_stands(make_flow: MakeFlow, tmp_path: Path) -> None:
+async def test_an_edit_keeps_a_value_where_it_stands(make_flow: MakeFlow) -> None:
     flow = make_flow(NOTHING, [yes] * 9)
     flow.open()
     env = flow.folder / "settings.ini"
@@ -236,7 +233,7 @@ async def test_an_edit_keeps_a_value_where_it_stands(make_flow: MakeFlow, tmp_pa
     assert env.read_text() == f"token = {SECRET}\nport = 2\n"
     assert sum("nothing is filled in for a [secret:…] mark" in text for text in flow.shown) == 2
     flow.close()
-    assert kept(tmp_path, SECRET) == []
+    assert kept(flow, SECRET) == []
 
 
 async def test_a_file_with_the_text_of_a_placeholder_stays_editable(make_flow: MakeFlow) -> None:
@@ -267,7 +264,7 @@ async def test_after_a_restart_the_same_text_is_asked_about_again(make_flow: Mak
     assert (flow.folder / "out").read_text() == "plain\n"
 
 
-async def test_an_edit_at_the_question_runs_as_typed(make_flow: MakeFlow, tmp_path: Path) -> None:
+async def test_an_edit_at_the_question_runs_as_typed(make_flow: MakeFlow) -> None:
     typed = f"printf %s {SECRET} > out"
     flow = make_flow(script(runs("echo start")), [change_to(typed), yes])
     await flow.run()
@@ -276,7 +273,7 @@ async def test_an_edit_at_the_question_runs_as_typed(make_flow: MakeFlow, tmp_pa
     intents = [one.body for one in journal.records() if isinstance(one.body, Intent)]
     assert intents[-1].digest == journal.digest(typed)
     flow.close()
-    assert kept(tmp_path, SECRET) == []
+    assert kept(flow, SECRET) == []
 
 
 async def test_an_edit_cannot_bring_a_placeholder_back(make_flow: MakeFlow) -> None:
@@ -291,7 +288,7 @@ async def test_an_edit_cannot_bring_a_placeholder_back(make_flow: MakeFlow) -> N
 
 
 async def test_the_input_that_a_hook_gives_is_judged_run_and_kept_redacted(
-    make_flow: MakeFlow, tmp_path: Path
+    make_flow: MakeFlow,
 ) -> None:
     require_sandbox("auto")
     flow = make_flow(script(runs("echo start")), [yes])
@@ -304,7 +301,7 @@ async def test_the_input_that_a_hook_gives_is_judged_run_and_kept_redacted(
     assert [request.command for request, _, _ in flow.user.asked] == [changed]
     assert (flow.folder / "out").read_text() == SECRET
     flow.close()
-    assert kept(tmp_path, SECRET) == []
+    assert kept(flow, SECRET) == []
 
 
 async def test_a_huge_number_breaks_no_later_placeholder(make_flow: MakeFlow) -> None:

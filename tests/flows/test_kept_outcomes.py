@@ -43,7 +43,7 @@ def times_run(flow: Flow) -> int:
 
 
 def spools(flow: Flow) -> list[Path]:
-    return sorted((Path(flow.environ["KOGNITERM_DATA_DIR"]) / "spool").glob("*"))
+    return sorted((flow.data / "spool").glob("*"))
 
 
 def kept(flow: Flow) -> str:
@@ -54,7 +54,7 @@ def kept(flow: Flow) -> str:
 
 def outcomes(flow: Flow) -> list[str]:
     """Return the status of each outcome in the journal."""
-    database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
+    database = flow.data / "kogniterm.db"
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT payload FROM records WHERE kind = 'outcome'").fetchall()
     return [json.loads(payload)["status"] for (payload,) in rows]
@@ -123,7 +123,7 @@ def test_nothing_starts_where_there_is_no_room_for_its_outcome(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     flow = make_flow(COUNTED)
-    data = Path(flow.environ["KOGNITERM_DATA_DIR"])
+    data = flow.data
     data.mkdir(mode=0o700)
     (data / "spool").write_text("not a folder")
     started = start_run(forge, flow, "-y", "count")
@@ -148,7 +148,7 @@ def test_a_file_that_may_not_grow_keeps_what_ended(make_flow: MakeFlow, forge: F
     """The limit is between the size the intent needs and the size the outcome needs."""
     replies = [{"run": "echo ran >>count; seq 1 4000", "purpose": "Count"}, {"text": "Done."}]
     flow = make_flow(json.dumps({"replies": replies}))
-    data = Path(flow.environ["KOGNITERM_DATA_DIR"])
+    data = flow.data
     killed = start_run(forge, flow, "-y", "count", faults="kill:before-outcome")
     assert killed.wait() == -signal.SIGKILL, killed.said
     log = (data / "kogniterm.db-wal").stat().st_size
@@ -174,7 +174,7 @@ def test_a_file_that_may_not_grow_keeps_what_ended(make_flow: MakeFlow, forge: F
 
 
 def test_a_disk_that_a_command_fills_keeps_how_it_ended(make_flow: MakeFlow, forge: Forge) -> None:
-    data = Path(make_flow().environ["KOGNITERM_DATA_DIR"])
+    data = make_flow().data
     data.mkdir(mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "none", str(data)]
     if subprocess.run(mount, capture_output=True).returncode != 0:
@@ -205,7 +205,7 @@ async def test_a_kept_outcome_is_forgotten_and_deleted_with_the_rest(
     assert start_run(forge, flow, "-y", "count", faults="full:before-outcome").wait() == 1
     forgotten = start(forge, flow, "memory", "forget", "pineapple", "--yes")
     assert forgotten.wait() == 0, forgotten.said
-    data = Path(flow.environ["KOGNITERM_DATA_DIR"])
+    data = flow.data
     assert not [
         file for file in data.rglob("*") if file.is_file() and b"pineapple" in file.read_bytes()
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ WAYS = {
 @pytest.mark.parametrize("attended", [True, False], ids=["asked", "unattended"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_secret_of_the_model_is_kept_nowhere(
-    make_flow: MakeFlow, tmp_path: Path, way: str, attended: bool
+    make_flow: MakeFlow, way: str, attended: bool
 ) -> None:
     script = json.dumps({"replies": [*WAYS[way], {"text": "Done.", "repeat": "forever"}]})
     decisions = [yes] * 9 if attended else None
@@ -59,4 +58,4 @@ async def test_a_secret_of_the_model_is_kept_nowhere(
     assert SECRET not in repr(answer)
     assert SECRET not in repr(flow.session.state)
     flow.close()
-    assert kept(tmp_path, SECRET) == []
+    assert kept(flow, SECRET) == []

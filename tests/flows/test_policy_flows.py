@@ -127,7 +127,7 @@ async def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(make_flow:
     assert any("AGENTS.md" in str(text) for text in session.notices)
     flow.close()
     (flow.folder / ".kogniterm" / "policy.toml").unlink()
-    store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
+    store = TrustStore(flow.data / "trust.json")
     store.trust(flow.folder, walk(flow.folder).files)
     session = flow.open()
     assert '<project_instructions file="AGENTS.md">' in session.context.system.text

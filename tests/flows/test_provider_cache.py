@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kogniterm.cli.main import main
@@ -93,4 +91,4 @@ async def test_the_command_line_deletes_what_a_killed_process_left(
     monkeypatch.setenv("GOOGLE_API_KEY", "a-key")
     assert main(["memory", "forget", "the heron is grey", "--yes"]) == 0
     assert fake_gemini.caches == {}
-    assert list((Path(gemini.environ["KOGNITERM_DATA_DIR"]) / "provider-caches").iterdir()) == []
+    assert list((gemini.data / "provider-caches").iterdir()) == []

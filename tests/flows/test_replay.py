@@ -250,7 +250,7 @@ async def test_a_bug_report_can_be_replayed(make_flow: MakeFlow, forge: Forge) -
     flow = await recorded(make_flow)
     report = flow.folder.parent / "report.jsonl"
     assert start(forge, flow, "sessions", "report", "last", "--to", str(report)).wait() == 0
-    (flow.folder.parent / "data" / "kogniterm.db").unlink()
+    (flow.data / "kogniterm.db").unlink()
     status, found = replayed(forge, flow, str(report))
     assert (status, found["divergence"]) == (0, None)
 
@@ -336,16 +336,14 @@ async def test_a_changed_command_tool_or_text_is_named(
     assert found in str(report["divergence"])
 
 
-FOLDERS = ("work", "config", "data", "cache")
-
-
 def contents(flow: Flow) -> dict[str, object]:
     """Return the user's files but for logs; of the database, what it holds."""
     root = flow.folder.parent
-    files = [file for name in FOLDERS for file in (root / name).rglob("*") if file.is_file()]
+    folders = (flow.folder, flow.data, root / "config", root / "cache")
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
     kept = (one for one in files if "kogniterm.db-" not in one.name and one.suffix != ".log")
     found: dict[str, object] = {str(file): file.read_bytes() for file in kept}
-    database = root / "data" / "kogniterm.db"
+    database = flow.data / "kogniterm.db"
     with closing(sqlite3.connect(database)) as open_database:
         found[str(database)] = list(open_database.iterdump())
     return found

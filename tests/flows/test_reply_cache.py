@@ -35,7 +35,7 @@ async def summed_up(session: LiveSession) -> Usage:
 
 
 def kept(flow: Flow) -> list[Path]:
-    return sorted(Path(flow.environ["KOGNITERM_DATA_DIR"]).glob("model-replies/*/*.json"))
+    return sorted(flow.data.glob("model-replies/*/*.json"))
 
 
 async def used(flow: Flow) -> LiveSession:
@@ -99,4 +99,4 @@ async def test_a_deleted_session_takes_its_replies_along(
         monkeypatch.setenv(name, value)
     assert main(["sessions", "delete", session_id, "--yes"]) == 0
     assert kept(gemini) == []
-    assert not (Path(gemini.environ["KOGNITERM_DATA_DIR"]) / "model-replies" / session_id).exists()
+    assert not (gemini.data / "model-replies" / session_id).exists()

@@ -199,7 +199,7 @@ def heard(make_flow: MakeFlow, tmp_path: Path) -> Iterator[Heard]:
     hidden = masked_values(heard)
     said = repr([*heard.events, *heard.session.state.messages])
     flow.close()
-    kept = b"".join(file.read_bytes() for file in tmp_path.glob("data/kogniterm.db*"))
+    kept = b"".join(file.read_bytes() for file in flow.data.glob("kogniterm.db*"))
     assert [one for one in hidden if one in said or one.encode() in kept] == []
 
 

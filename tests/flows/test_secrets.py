@@ -162,12 +162,12 @@ WAYS = (
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_no_file_holds_it_and_the_model_does_not_get_it(
-    make_flow: MakeFlow, tmp_path: Path, way: Callable[[MakeFlow], Awaitable[Flow]]
+    make_flow: MakeFlow, way: Callable[[MakeFlow], Awaitable[Flow]]
 ) -> None:
     flow = await way(make_flow)
     assert not any(SECRET in text for text in flow.shown)
     flow.close()
-    assert holding(tmp_path / "data", SECRET.encode()) == []
+    assert holding(flow.data, SECRET.encode()) == []
 
 
 async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> None:
@@ -209,9 +209,7 @@ async def test_a_private_key_that_the_cut_of_long_output_goes_through_is_hidden(
     assert line[:16] not in result
 
 
-async def test_numbers_in_the_output_of_a_command_are_not_kept(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
+async def test_numbers_in_the_output_of_a_command_are_not_kept(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: cat receipt.txt}, {text: Read.}]", approval_mode="auto")
     receipt = "paid with 4111-1111-1111-1111, ssn 219-09-9999, patient has diabetes\n"
     (flow.folder / "receipt.txt").write_text(receipt)
@@ -221,7 +219,7 @@ async def test_numbers_in_the_output_of_a_command_are_not_kept(
 
     def kept(text: bytes) -> list[Path]:
         # The raw bytes of an output have a file of their own, as docs/security.md says.
-        files = holding(tmp_path / "data", text)
+        files = holding(flow.data, text)
         return [file for file in files if "outputs" not in file.parts]
 
     assert kept(b"1111-1111") == kept(b"219-09-9999") == []

@@ -291,7 +291,7 @@ DAMAGE = {
 
 
 def damage(flow: Flow, how: str, kind: str) -> None:
-    database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
+    database = flow.data / "kogniterm.db"
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         assert connection.execute(DAMAGE[how], (kind,)).rowcount == 1
 
@@ -326,7 +326,7 @@ def test_a_damaged_intent_outlives_a_damaged_file(make_flow: MakeFlow, forge: Fo
     flow = make_flow(COUNTED)
     kill(forge, flow, "kill:before-outcome", "count")
     damage(flow, "scribbled", "intent")
-    database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
+    database = flow.data / "kogniterm.db"
     content = database.read_bytes()
     database.write_bytes(b"\xff" * 64 + content[64:])
     status, said = ended(forge, make_flow(COUNTED), "--resume=last")

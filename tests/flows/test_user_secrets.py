@@ -14,7 +14,6 @@ from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.runtime.user_secrets import UserSecrets, without_own
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow, yes
-from tests.support.typing_user import holding
 
 VALUE = "hunter2-Zq81-correct-horse"
 KEY = "sk-own-a1B2c3D4e5F6g7H8i9J0"
@@ -73,11 +72,11 @@ async def test_no_later_command_job_or_file_has_the_value(
     assert VALUE[::-1] not in after
     assert session.executor.cwd.endswith("work" if "pwd()" in command else "work/sub")
     assert not any(VALUE in text for text in (*map(repr, flow.events), *flow.shown))
-    assert holding(tmp_path, VALUE.encode()) == []
-    assert holding(tmp_path, VALUE[::-1].encode()) == []
+    assert flow.files_with(VALUE.encode()) == []
+    assert flow.files_with(VALUE[::-1].encode()) == []
     await session.finish()
     flow.close()
-    assert holding(tmp_path, VALUE.encode()) == []
+    assert flow.files_with(VALUE.encode()) == []
 
 
 RULES = """
@@ -105,7 +104,7 @@ async def test_only_the_user_allows_it_and_no_permission_is_offered(
     assert [result.text.strip() for result in flow.results] == [str(len(VALUE)), "1"]
     assert "The token is $SECRET_1, password=$SECRET_1" in flow.shown[0]
     assert "whose value is never shown to you" in flow.shown[0]
-    assert holding(tmp_path, VALUE.encode()) == []
+    assert flow.files_with(VALUE.encode()) == []
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ async def test_a_rule_that_denies_wins_over_a_grant(make_flow: MakeFlow, tmp_pat
 
 
 async def test_a_later_process_asks_for_the_value_or_tells_that_it_is_missing(
-    make_flow: MakeFlow, tmp_path: Path
+    make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(script(USES, USES, USES), [yes] * 4)
     await asked(flow, text=f"password={VALUE}")
@@ -168,7 +167,7 @@ async def test_a_later_process_asks_for_the_value_or_tells_that_it_is_missing(
     await last.run()
     assert last.results == []
     assert "/secret SECRET_1" in last.shown[-2]
-    assert holding(tmp_path, VALUE.encode()) == []
+    assert last.files_with(VALUE.encode()) == []
 
 
 async def test_no_key_of_the_settings_reaches_a_command_by_any_name(
@@ -256,7 +255,7 @@ set -x; exec 9> stolen; coproc cat > stolen; readonly SECRET_1; IFS=2; umask 000
     flow.open().journal.given.give(VALUE)
     assert await asked(flow) == [before, USES]
     assert flow.results[-1].text.strip() == str(len(VALUE))
-    assert holding(tmp_path, VALUE.encode()) == []
+    assert flow.files_with(VALUE.encode()) == []
 
 
 async def test_in_the_sandbox_too_only_the_folder_is_carried_over(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import kogniterm
 from kogniterm.host import checkout
 from kogniterm.host.checkout import commit_of, running_version, version_on_disk
+from tests.support.git_repositories import git
 from tests.support.programs import require
 
 COMMIT = "0123456789" * 4
@@ -47,14 +47,8 @@ def test_the_commit_is_found_wherever_git_keeps_it(tmp_path: Path, files: dict[s
 def test_git_names_the_same_commit_in_a_checkout_and_in_a_worktree(tmp_path: Path) -> None:
     require("git")
     first, second = tmp_path / "first", tmp_path / "second"
-
-    def git(*words: str) -> str:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        command = ["git", "-C", str(first), *identity, *words]
-        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
-
     first.mkdir()
-    git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "one")
-    git("worktree", "add", "-q", str(second))
-    assert commit_of(str(first)) == commit_of(str(second)) == git("rev-parse", "HEAD")
+    git(first, "init", "-q")
+    git(first, "commit", "-q", "--allow-empty", "-m", "one")
+    git(first, "worktree", "add", "-q", str(second))
+    assert commit_of(str(first)) == commit_of(str(second)) == git(first, "rev-parse", "HEAD")

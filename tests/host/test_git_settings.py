@@ -23,13 +23,13 @@ from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.types import ActionRequest
 from tests.host.test_safe_git import modes_of
+from tests.support.git_repositories import git
 from tests.support.programs import needs
 
 pytestmark = needs("git")
 
 EVIL = "EVIL"
 """Stands for a program that creates the canary."""
-AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@b")
 SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n"
 MISSING = "git show HEAD:a.txt"
 FAR: Mapping[str, str] = {
@@ -38,14 +38,6 @@ FAR: Mapping[str, str] = {
     "remote.far.fetch": "+refs/heads/*:refs/remotes/far/*",
 }
 EXT: Mapping[str, str] = {**FAR, "remote.far.url": "ext::EVIL", "protocol.ext.allow": "always"}
-
-
-def git(folder: Path, *arguments: str, data: str | None = None) -> str:
-    done = subprocess.run(
-        ["git", *AUTHOR, *arguments], cwd=folder, check=True, capture_output=True, text=True,
-        input=data,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 def add_settings(folder: Path, settings: Mapping[str, str], evil: str) -> None:

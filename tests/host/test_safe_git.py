@@ -28,6 +28,7 @@ from kogniterm.types import (
     RiskReport,
     Verdict,
 )
+from tests.support.git_repositories import git
 from tests.support.programs import needs
 
 pytestmark = needs("git")
@@ -36,10 +37,6 @@ pytestmark = needs("git")
 def reading(*folders: Path) -> tuple[str, ...]:
     found = find_started(folders, frozenset(), reading=True, workspace=str(folders[0]))
     return found.settings
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
+from tests.support.environments import environ_of
 from tests.support.forge import Forge
 
 WORDS = "periwinkle gadget"
@@ -49,18 +49,15 @@ SCRIPT = {
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    kinds = {f"KOGNITERM_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "DATA", "CACHE")}
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    places = {"HOME": str(tmp_path), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
-    places["KOGNITERM_WARM"] = "off"
-    return {"PATH": os.environ["PATH"], **places, **kinds}
+    return {**environ_of(tmp_path), "TMPDIR": str(temporary)}
 
 
 def test_no_byte_of_the_words_stays_anywhere(
     forge: Forge, tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    data, work = tmp_path / "DATA", tmp_path / "work"
+    data, work = tmp_path / "data", tmp_path / "work"
     work.mkdir()
     (work / "notes.txt").write_text(f"the {WORDS} costs 12\n")
     script = tmp_path / "script.yaml"
@@ -103,7 +100,7 @@ def test_no_byte_of_the_words_stays_anywhere(
     (work / "edited.md").write_bytes((work / "talk.md").read_bytes())
     with (work / "talk.jsonl").open("a") as mine:
         mine.write("my own words\n")
-    config = tmp_path / "CONFIG"
+    config = tmp_path / "config"
     (config / "commands").mkdir()
     (config / "commands" / "ask.md").write_text(f"Look up\nthe {WORDS} of today\n")
     (work / "KOGNITERM.md").write_text(f"# Shop\n\nWe sell the {WORDS}.\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from kogniterm.memory.project import project_profile, project_scan
 from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.memory.recall import recall
 from tests.memory.conftest import HandClock
+from tests.support.git_repositories import git
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs
 
@@ -110,7 +110,7 @@ def test_broken_manifests_say_nothing(folder: Path, write: Write, text: str) -> 
 
 @needs("git")
 def test_what_git_ignores_and_foreign_folders_are_not_seen(folder: Path, write: Write) -> None:
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    git(folder, "init", "-q")
     write(".gitignore", "/generated/\n*.tmp.py\n!keep.tmp.py\n")
     write("generated/x.py")
     write("deep/generated/y.py")
@@ -141,8 +141,8 @@ def test_a_manifest_is_not_read_through_a_folder_that_became_a_link(
     folder: Path, write: Write, tmp_path: Path
 ) -> None:
     write("web/package.json", '{"dependencies":{"ours":"1"}}')
-    for command in (["init", "-q"], ["add", "."]):
-        subprocess.run(["git", "-C", str(folder), *command], check=True)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
     (folder / "web").rename(tmp_path / "outside")
     (folder / "web").symlink_to(tmp_path / "outside")
     assert scan(folder).dependencies == ()
@@ -292,12 +292,9 @@ def test_the_style_of_commits_is_told_only_when_it_is_clear(
 
 @needs("git")
 def test_subjects_of_commits_are_read(folder: Path, write: Write) -> None:
-    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "-q"], check=True)
+    git(folder, "init", "-q")
     for number in range(10):
-        subprocess.run(
-            [*git, "commit", "-q", "--allow-empty", "-m", f"feat: step {number}"], check=True
-        )
+        git(folder, "commit", "-q", "--allow-empty", "-m", f"feat: step {number}")
     assert scan(folder).line("commits") == "Conventional Commits, up to 50 characters"
 
 

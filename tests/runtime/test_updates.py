@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import kogniterm
 from kogniterm.runtime.operations.updates import UpdateWatch, fetched_commits, installed_version
+from tests.support.git_repositories import git
 from tests.support.programs import needs
-
-IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-C", str(folder), *IDENTITY, *words], capture_output=True, check=True)
 
 
 @pytest.fixture

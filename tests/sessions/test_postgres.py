@@ -34,6 +34,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
+from tests.support.environments import environ_of
 from tests.support.forge import Forge
 from tests.support.postgres import address, crash, fresh_schema, hang_up, start
 
@@ -352,17 +353,7 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     here = SessionStore(Database(tmp_path / "data" / "kogniterm.db", SESSIONS), version="1.0")
     session = with_a_session(here, "Count the carrots")
     here.close()
-    environ = {
-        "HOME": str(tmp_path),
-        "KOGNITERM_WARM": "off",
-        "PATH": os.environ["PATH"],
-        "TMPDIR": os.environ["TMPDIR"],
-        "LANG": "C.UTF-8",
-        "KOGNITERM_CONFIG_DIR": str(tmp_path / "config"),
-        "KOGNITERM_DATA_DIR": str(tmp_path / "data"),
-        "KOGNITERM_CACHE_DIR": str(tmp_path / "cache"),
-        "KOGNITERM_DATABASE_URL": postgres_url,
-    }
+    environ = {**environ_of(tmp_path), "KOGNITERM_DATABASE_URL": postgres_url}
 
     def kogniterm(*words: str) -> str:
         started = forge.start(words, environ=environ, folder=tmp_path, scratch=tmp_path)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.support import ordinary
+from tests.support.environments import environ_of
 
 ROOT = Path(__file__).parents[2]
 USER = "ana"
@@ -84,15 +85,9 @@ class Machine:
     @property
     def environ(self) -> dict[str, str]:
         found = {
-            "HOME": str(self.home),
-            "KOGNITERM_WARM": "off",
-            "PATH": os.environ["PATH"],
+            **environ_of(self.home),
             "TMPDIR": str(self.home / "tmp"),
-            "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
-            "KOGNITERM_CONFIG_DIR": str(self.home / "config"),
-            "KOGNITERM_DATA_DIR": str(self.home / "data"),
-            "KOGNITERM_CACHE_DIR": str(self.home / "cache"),
         }
         return found | ({"KOGNITERM_DATABASE_URL": self.location} if self.location else {})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from kogniterm.tools.search_files import (
     find_files,
     search_text,
 )
+from tests.support.git_repositories import git
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs, require
 
@@ -33,7 +33,7 @@ def work(tmp_path: Path) -> Path:
     (work / "build.log").write_text("hola ignored\n")
     (work / "data.bin").write_bytes(b"hola\0\1")
     (work / ".gitignore").write_text("*.log\n")
-    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    git(work, "init", "-q")
     return work
 
 

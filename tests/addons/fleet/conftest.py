@@ -23,6 +23,7 @@ from kogniterm.addons.fleet.task_queue import open_queue as opened
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from tests.support.databases import location, postgres_server, postgres_url
+from tests.support.environments import environ_of
 from tests.support.forge import until
 
 __all__ = ["location", "postgres_server", "postgres_url"]
@@ -60,14 +61,7 @@ class Fleet:
     @property
     def environ(self) -> dict[str, str]:
         return {
-            "HOME": str(self.base),
-            "KOGNITERM_WARM": "off",
-            "PATH": os.environ["PATH"],
-            "TMPDIR": os.environ["TMPDIR"],
-            "LANG": "C.UTF-8",
-            "KOGNITERM_CONFIG_DIR": str(self.base / "config"),
-            "KOGNITERM_DATA_DIR": str(self.data),
-            "KOGNITERM_CACHE_DIR": str(self.base / "cache"),
+            **environ_of(self.base),
             **({"KOGNITERM_DATABASE_URL": self.location} if isinstance(self.location, str) else {}),
             **self.variables,
         }

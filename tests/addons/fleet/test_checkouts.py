@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from kogniterm.addons.fleet.checkouts import Checkouts, Repository, repository_of
 from kogniterm.errors import UsageError
 from tests.addons.fleet.conftest import Fleet
+from tests.support.git_repositories import git
 from tests.support.programs import require
 
 RUN = ("-y", "--no-sandbox", "--plan", "never", "--memory", "off")
@@ -20,15 +19,6 @@ EDIT = """replies:
   - {when: {last_contains: "GO"}, run: "COMMAND"}
   - {text: "Done.", repeat: forever}
 """
-
-
-def git(folder: Path, *words: str) -> str:
-    env = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org")
-    done = subprocess.run(
-        ["git", *who, *words], cwd=folder, env=env, capture_output=True, text=True, check=True
-    )
-    return done.stdout
 
 
 @pytest.fixture
@@ -85,7 +75,7 @@ def test_a_password_in_an_address_and_a_wrong_name_are_refused() -> None:
 
 
 def test_tasks_work_in_checkouts_of_their_own_and_leave_patches(fleet: Fleet, origin: Path) -> None:
-    commit = git(origin, "rev-parse", "main").strip()
+    commit = git(origin, "rev-parse", "main")
     add(fleet, "one", f"{origin}@main", "echo 2 >price.txt; echo new >added")
     add(fleet, "two", f"file://{origin}@main", "git rm -q price.txt; git status --short >/dev/null")
     add(fleet, "gone", f"{origin}@nowhere", "true")
@@ -139,7 +129,7 @@ def test_settings_of_a_checkout_start_nothing_in_the_worker(tmp_path: Path, orig
 
 def test_a_task_goes_on_in_a_new_checkout_of_the_same_commit(fleet: Fleet, origin: Path) -> None:
     """Lose a machine with its checkout in the middle; the branch has moved on meanwhile."""
-    commit = git(origin, "rev-parse", "main").strip()
+    commit = git(origin, "rev-parse", "main")
     asks = """replies:
   - {when: {last_contains: "GO"}, run: "echo 2 >price.txt"}
   - {when: {last_contains: "new checkout of commit"}, text: "I was told."}

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import MakeFlow, change_to, make_flow, no, yes
+from tests.flows.conftest import Flow, MakeFlow, change_to, make_flow, no, yes
 from tests.flows.test_learning import ONE
 
 __all__ = ["make_flow"]
 
 
-def learned(tmp_path: Path) -> list[tuple[str, str]]:
-    file = tmp_path / "data" / "examples.jsonl"
+def learned(flow: Flow) -> list[tuple[str, str]]:
+    file = flow.data / "examples.jsonl"
     if not file.exists():
         return []
     pairs = map(json.loads, file.read_text().splitlines())
     return [(pair["request"], pair["command"]) for pair in pairs]
 
 
-async def test_an_approved_command_that_worked_becomes_an_example(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
+async def test_an_approved_command_that_worked_becomes_an_example(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "echo long" + "\n", decisions=[change_to("echo short"), yes])
     await flow.run("say it")
-    assert learned(tmp_path) == [("say it", "echo short")]
+    assert learned(flow) == [("say it", "echo short")]
 
 
 @pytest.mark.parametrize(
@@ -42,14 +39,15 @@ async def test_an_approved_command_that_worked_becomes_an_example(
     ids=["failed", "refused", "nobody approved", "several", "switched off", "no memory"],
 )
 async def test_nothing_else_does(
-    make_flow: MakeFlow, tmp_path: Path, script: str, decisions: list, flags: dict[str, object]
+    make_flow: MakeFlow, script: str, decisions: list, flags: dict[str, object]
 ) -> None:
-    await make_flow(script, decisions=decisions, **flags).run("say it")
-    assert learned(tmp_path) == []
+    flow = make_flow(script, decisions=decisions, **flags)
+    await flow.run("say it")
+    assert learned(flow) == []
 
 
-async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: Path) -> None:
+async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     flow = make_flow(ONE % f"echo {secret}", decisions=[yes])
     await flow.run(f"say {secret}")
-    assert learned(tmp_path) == []
+    assert learned(flow) == []

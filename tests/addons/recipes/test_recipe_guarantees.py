@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -157,12 +156,12 @@ nodes:
 
 @pytest.mark.parametrize("way", [input_of_a_recipe, what_the_model_of_a_recipe_wrote])
 async def test_no_file_holds_a_secret_and_the_model_does_not_get_it(
-    make_flow: MakeFlow, tmp_path: Path, way: Callable[[MakeFlow], Awaitable[Flow]]
+    make_flow: MakeFlow, way: Callable[[MakeFlow], Awaitable[Flow]]
 ) -> None:
     flow = await way(make_flow)
     assert not any(SECRET in text for text in flow.shown)
     flow.close()
-    assert holding(tmp_path / "data", SECRET.encode()) == []
+    assert holding(flow.data, SECRET.encode()) == []
 
 
 async def test_commands_of_a_repeated_request_become_one(make_flow: MakeFlow) -> None:
