@@ -49,7 +49,8 @@ def main() -> int:
         print(f"{mode}: {solved} of {len(chosen)}", flush=True)
         figures[mode] = float(solved)
     if options.write:
-        store_figures("python -m benchmarks.fresh_requests", figures)
+        named = "" if entry.name == DEFAULT_NAME else f" --model {entry.short}"
+        store_figures(f"python -m benchmarks.fresh_requests{named}", figures)
     return 0
 
 

@@ -43,11 +43,13 @@ QUOTES = (
           "takes {namespaces, built:.0f} ms of processor time, "
           "a command in it {namespaces, more:.0f} ms more than outside"),
     *(
-        Quote(page, "python -m benchmarks.fresh_requests",
+        Quote(page, f"python -m benchmarks.fresh_requests{model}",
               "solved {approved:.0f} with every command approved, "
               "and {auto mode:.0f} in auto mode, "
               "of {requests:.0f}")
-        for page in ("README.md", "docs/local-model.md")
+        for page, model in (
+            ("README.md", ""), ("docs/local-model.md", ""), ("docs/local-model.md", " --model 1.5b")
+        )
     ),
     Quote("docs/own.md", "make bench",
           "a one-shot takes {one-shot, whole, warm / plain:.2f} of the time"),

@@ -44,6 +44,7 @@ from kogniterm.addons.local_model.steps import (
     unrun_answer,
 )
 from kogniterm.addons.local_model.weights import DEFAULT_NAME, Weights, find, weights_called
+from kogniterm.addons.local_model.workspace_view import calls_due
 from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
 from kogniterm.text.language import LANGUAGES
 from kogniterm.types import (
@@ -65,6 +66,8 @@ MAX_ANSWER_TOKENS = 160
 MAX_JSON_TOKENS = 800
 _CHARACTERS_PER_TOKEN = 3
 ONE_CALL = Usage(calls=1)
+ToolArguments = tuple[str, dict[str, Any]]
+"""The name of a tool, and the arguments of a call."""
 
 
 def open_local(
@@ -122,6 +125,7 @@ class LocalModel:
             local=True,
             one_command=True,
         )
+        self._looks_first = entry.looks_first
         self._runtime = Runtime(file, context=entry.context_window)
         self._writer = CommandWriter(self._write, extra_examples)
 
@@ -158,10 +162,10 @@ class LocalModel:
 
     async def _act(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         turn = turn_so_far(request.messages, request.language)
-        begun = bool(turn.done or turn.failed)
-        fixed = None if begun or turn.data is not None else self._fixed_answer(turn)
+        fixed = None if turn.begun or turn.data is not None else self._fixed_answer(turn)
         if turn.data is not None or (
-            not (begun or fixed) and is_knowledge_question(turn.request, self._writer.known_share)
+            not (turn.begun or fixed)
+            and is_knowledge_question(turn.request, self._writer.known_share)
         ):
             mark = say("unverified", turn.language)
             async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):
@@ -172,10 +176,12 @@ class LocalModel:
         elif fixed is not None:
             text, declined = fixed
             reply = _reply(text, done=not declined)
-        elif not begun and says_do_it(turn.request) and turn.shown is not None:
+        elif not turn.begun and says_do_it(turn.request) and turn.shown is not None:
             asked, command = turn.shown
             purpose = say("purpose", answer_language(turn.wanted, asked), request=asked)
-            reply = _reply("", command=command, purpose=purpose)
+            reply = _reply("", [_shell_call(command, purpose)])
+        elif looks := self._looks_due(turn, request):
+            reply = _reply("", looks)
         else:
             async for notice in self._loading():
                 yield notice
@@ -183,6 +189,12 @@ class LocalModel:
         if not reply.message.tool_calls:
             yield AnswerDelta(str(reply.message.text))
         yield reply
+
+    def _looks_due(self, turn: TurnSoFar, request: ModelRequest) -> Sequence[ToolArguments]:
+        """Return the calls that show the workspace, where a command is to be run there."""
+        if turn.begun or asks_how(turn.request) or not self._looks_first:
+            return ()
+        return calls_due(turn.request, turn.looks, {tool.name for tool in request.tools})
 
     def _fixed_answer(self, turn: TurnSoFar) -> tuple[str, bool] | None:
         """Return an answer that needs no model, and whether it declines a task; or None."""
@@ -212,7 +224,7 @@ class LocalModel:
             return _reply(answer(turn), usage=found.usage, done=False)
         purpose = say("purpose", language, request=part)
         command = checked_command(part, found.command)
-        return _reply("", usage=found.usage, command=command, purpose=purpose)
+        return _reply("", [_shell_call(command, purpose)], usage=found.usage)
 
     # --- text ------------------------------------------------------------------------------
 
@@ -289,23 +301,24 @@ def _usage(finished: FinishedReply) -> Usage:
     return Usage(finished.input, finished.output, finished.cached, calls=1)
 
 
+def _shell_call(command: str, purpose: str) -> ToolArguments:
+    return EXECUTE_COMMAND, {"command": command, "purpose": purpose}
+
+
 def _reply(
     text: str,
+    calls: Sequence[ToolArguments] = (),
     *,
     usage: Usage = ONE_CALL,
-    command: str | None = None,
-    purpose: str = "",
     done: bool = True,
 ) -> Reply:
-    """Return the reply's message: text, or one tool call; `task_done` if the task succeeded."""
+    """Return the reply's message: text, or tool calls; `task_done` if the task succeeded."""
     from langchain_core.messages import AIMessage
+    from langchain_core.messages.tool import tool_call
 
-    calls: list[Any] = []
-    if command is not None:
-        arguments = {"command": command, "purpose": purpose}
-        call_id = f"local-{uuid.uuid4().hex[:12]}"
-        calls.append(
-            {"name": EXECUTE_COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
-        )
-    message = AIMessage(text, tool_calls=calls, response_metadata={"task_done": done})
+    asked = [
+        tool_call(name=name, args=arguments, id=f"local-{uuid.uuid4().hex[:12]}")
+        for name, arguments in calls
+    ]
+    message = AIMessage(text, tool_calls=asked, response_metadata={"task_done": done})
     return Reply(message, usage)

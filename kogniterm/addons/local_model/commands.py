@@ -19,6 +19,7 @@ from kogniterm.addons.local_model.bank import Bank, CommandExample, examples
 from kogniterm.addons.local_model.conversation import asks_how, asks_to_look, wording
 from kogniterm.addons.local_model.runtime import Chat, LocalPrompt, chat_text
 from kogniterm.addons.local_model.steps import TurnSoFar
+from kogniterm.addons.local_model.workspace_view import Looks, columns, description
 from kogniterm.approval.parser import tree
 from kogniterm.approval.parser.parse import parse
 from kogniterm.errors import ModelReplyError
@@ -86,6 +87,7 @@ _DELETES_FOUND = re.compile(
 )
 _FINDS = re.compile(r"^(?:find|ls|grep)\b(?!.*\s-print0)")
 _PS_HEADER = re.compile(r"(^ps\b(?!.*(?:--no-headers|=\s))[^;&]*\|\s*head -n ?)1$")
+_LS_TOTAL = re.compile(r"^(ls\b(?=[^|;&]*\s-\w*l)[^|;&]*\|\s*head -n ?)(\d+)$")
 _COUNTS_COMMITS = re.compile(r"(\bgit log\b)(?!.*--(?:oneline|format|pretty))(?=[^|;&]*\|\s*wc -l)")
 
 # A replaced text and its replacement, where they stand as plain words in the request.
@@ -103,9 +105,12 @@ _ADDS = re.compile(wording("adds"))
 _ECHOING = frozenset({"echo", "printf"})
 
 HARM = "harm"
+_UNSEEN = Looks()
 
 
-def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple[str, ...]:
+def doubts(
+    request: str, command: str, shown: Sequence[CommandExample], looks: Looks = _UNSEEN
+) -> tuple[str, ...]:
     """Return the reasons against `command` for `request`, worst first."""
     found = []
     if needless_harm(request, command):
@@ -118,7 +123,10 @@ def doubts(request: str, command: str, shown: Sequence[CommandExample]) -> tuple
         found.append("replaces nothing")
     if _ADDS.search(plain(request)) and _echoes_over(command):
         found.append("overwrites")
-    folded, names = plain(command), names_in(request)
+    folded, numbers = plain(command), columns(looks)
+    names = [
+        name for name in names_in(request) if not _reads_column(command, numbers.get(plain(name)))
+    ]
     missing = [name for name in names if not _holds(folded, plain(name))]
     if not _ANY_CASE.search(command):
         missing += [name for name in names if name not in missing and not _holds(command, name)]
@@ -160,12 +168,14 @@ def correct_command(request: str, command: str) -> str:
     A script of the shell is run by bash, as its file need not be executable. A text that is to be
     replaced is spelled as in `request`. A list is counted when `request` asks
     how many, and commits by their lines; sizes like 4.0K are sorted as sizes; the header of `ps` is
-    not the first process; what would be deleted unasked is listed.
+    not the first process, nor the total of `ls -l` the first file; what would be deleted unasked is
+    listed.
     """
     command = _PYTHON.sub(r"\1python3", _SCRIPT.sub(r"bash \1", command))
     command = _whole_names(request, _made_below(request, command))
     command = _UNPACKS_INTO.sub(r"mkdir -p \g<folder> && \g<0>", _lines_apart(command))
     command = _keep_input(command)
+    command = _LS_TOTAL.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", command)
     command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
     command = _restore_spelling(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
@@ -280,7 +290,7 @@ _SCRIPT = re.compile(r"^(?:\./|python3? (?:\./)?|sh (?:\./)?)([\w./-]+\.sh)\b")
 _PYTHON = re.compile(r"(^|[;&|]\s*)python(?= )")
 _INTO_FILE = re.compile(r"^(?!:|true\b)[^>]*[^>\s\d&=-]\s*>>?\s*(?!/dev/)([\w./-]+)$")
 _SED = re.compile(
-    r"^sed -i (?:-E )?(?P<quote>['\"])s(?P<mark>[/|#,])(?P<old>[^/|#,'\"]+)(?P=mark)"
+    r"^sed -i (?:-E )?(?P<quote>['\"])s(?P<mark>[/|#,])(?P<old>[^/|#,'\"\\]+)(?P=mark)"
     r"[^/|#,'\"]*(?P=mark)g?(?P=quote) (?P<files>[^;&|<>]+)$"
 )
 
@@ -338,6 +348,11 @@ def _holds(command: str, name: str) -> bool:
         return bool(re.search(rf"(?<!\d){name}(?!\d)", command))
     words = re.findall(r"\w+", name)
     return bool(words) and all(re.search(rf"(?<!\w){word}(?!\w)", command) for word in words)
+
+
+def _reads_column(command: str, number: int | None) -> bool:
+    """Return whether the command takes the column from the lines that it reads, by its number."""
+    return bool(number) and bool(re.search(rf"(?:\$|-f ?|-k ?){number}(?!\d)", command))
 
 
 _SHELL_WORDS = (
@@ -456,7 +471,7 @@ class CommandWriter:
             command = correct_command(part, written.text.strip())
             if written.cut or not command or _PROSE.match(command):
                 continue
-            against = (*doubts(part, command, shown), *_missing(command))
+            against = (*doubts(part, command, shown, turn.looks), *_missing(command))
             if turn.failed and checked_command(part, command) == turn.failed[-1].command:
                 against = (_REPEATED, *against)
             found.append(CommandProposal(command, against, usage))
@@ -474,8 +489,10 @@ class CommandWriter:
 def command_chat(
     turn: TurnSoFar, part: str, shown: Sequence[CommandExample], *, with_failure: bool = True
 ) -> Chat:
-    """Return the chat for `part`: examples, earlier parts, the request, the error."""
-    chat = [("system", prompts.text("local_model.command"))]
+    """Return the chat for `part`: what was seen, examples, the earlier parts, request and error."""
+    seen = description(turn.request, turn.looks)
+    system = prompts.text("local_model.command")
+    chat = [("system", f"{system}\n\n{seen}" if seen else system)]
     for example in reversed(shown):
         chat += [("user", example.request), ("assistant", example.command)]
     if turn.previous is not None:

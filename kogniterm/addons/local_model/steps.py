@@ -19,6 +19,7 @@ from kogniterm.addons.local_model.conversation import (
     sentences,
     wording,
 )
+from kogniterm.addons.local_model.workspace_view import Looks, looks_of
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 from kogniterm.types import EXECUTE_COMMAND
 
@@ -223,6 +224,7 @@ class TurnSoFar(NamedTuple):
     `previous` is the turn before it, as (request, command), when the words go on from there
     ("and in the tests folder?"). `shown` is the command that the turn before only told of,
     with what had been asked. `wanted` is the code of the language that the user prefers, or empty.
+    `looks` is what was seen of the workspace in this turn.
     """
 
     request: str
@@ -233,6 +235,12 @@ class TurnSoFar(NamedTuple):
     previous: tuple[str, str] | None = None
     shown: tuple[str, str] | None = None
     wanted: str = ""
+    looks: Looks = Looks()
+
+    @property
+    def begun(self) -> bool:
+        """Return whether a command was proposed in this turn."""
+        return bool(self.done or self.failed)
 
     @property
     def language(self) -> Language:
@@ -283,6 +291,7 @@ def turn_so_far(messages: Sequence[BaseMessage], language: str = "") -> TurnSoFa
         _previous(messages[:start]) if goes_on(request) else None,
         _shown(messages[:start]),
         language,
+        looks_of(messages[start:]),
     )
 
 

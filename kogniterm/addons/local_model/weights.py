@@ -53,7 +53,8 @@ class DataPackages:
 class Weights:
     """One file of weights. `size` in bytes, `memory` in bytes held while the model is loaded.
 
-    `short` is the name that a user types: `local:1.5b`.
+    `short` is the name that a user types: `local:1.5b`. With `looks_first`, the model sees the
+    files before its first command.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Weights:
     packages: DataPackages
     context_window: int
     memory: int
+    looks_first: bool = False
     license: str = "Apache-2.0"
     credit: str = "Qwen team, Alibaba Cloud"
 

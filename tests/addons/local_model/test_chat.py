@@ -20,9 +20,13 @@ from tests.support.programs import needs
 SHELL = ToolSpec("execute_command", "Run a command.", {"type": "object"}, "command")
 
 
+FILES = ToolSpec("find_files", "Find files.", {"type": "object"}, "none")
+"""Offered, but the smallest weights are not shown the files: their first call is the command."""
+
+
 async def ask(model: LocalModel, *messages: BaseMessage) -> Reply:
     """Return the reply to `messages`, which must be the last event."""
-    return await last(model, ModelRequest(messages, (SHELL,), "create_plan"))
+    return await last(model, ModelRequest(messages, (SHELL, FILES), "create_plan"))
 
 
 async def last(model: LocalModel, request: ModelRequest) -> Reply:

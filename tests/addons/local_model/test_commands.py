@@ -55,6 +55,7 @@ def failed(request: str, command: str) -> TurnSoFar:
     [
         ("cuenta", "wc -l < año.txt > día.txt", "wc -l < año.txt > día.txt && test -s día.txt"),
         ("swap", "sed -i 's/a/b/g' x.md", "grep -q -- 'a' x.md && sed -i 's/a/b/g' x.md"),
+        ("ends", r"sed -i 's/\r$//' x.sh", r"sed -i 's/\r$//' x.sh"),
         ("find", "find . 2> /dev/null", "find . 2> /dev/null"),
         ("quiet", "make > /dev/null", "make > /dev/null"),
         ("create it", "touch a", "touch a"),
@@ -329,6 +330,8 @@ def test_name_copied_from_an_example_is_noticed() -> None:
         ("how many did you delete?", "find . -name x -delete", "find . -name x | wc -l"),
         ("which logs can go?", "find . -name '*.log' -exec rm {} +", "find . -name '*.log'"),
         ("busiest process?", "ps aux --sort=-%cpu | head -n 1", "ps aux --sort=-%cpu | head -n 2"),
+        ("the newest file", "ls -lt media | head -n 1", "ls -lt media | head -n 2"),
+        ("the newest file", "ls -t media | head -n 1", "ls -t media | head -n 1"),
         ("delete the logs", "find . -name '*.log' -delete", "find . -name '*.log' -delete"),
         (
             "commits by Eva?",
