@@ -26,13 +26,12 @@ async def test_an_approved_command_that_worked_becomes_an_example(make_flow: Mak
     assert learned(flow) == [("say it", "echo short")]
 
 
-async def test_a_look_at_the_files_before_it_does_not_count(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
+async def test_a_look_at_the_files_before_it_does_not_count(make_flow: MakeFlow) -> None:
     looks = "{calls: [{tool: find_files, arguments: {glob: '*'}}]}"
     script = f"replies: [{looks}, {{run: 'echo x'}}, {{text: Done.}}]"
-    await make_flow(script, decisions=[yes]).run("say it")
-    assert learned(tmp_path) == [("say it", "echo x")]
+    flow = make_flow(script, decisions=[yes])
+    await flow.run("say it")
+    assert learned(flow) == [("say it", "echo x")]
 
 
 @pytest.mark.parametrize(
