@@ -90,8 +90,6 @@ _FIRST = (
         claim TEXT NOT NULL DEFAULT '',
         terms TEXT NOT NULL, digest TEXT NOT NULL, version {int} NOT NULL)""",
     "CREATE INDEX facts_by_version ON facts (user_id, version)",
-    "CREATE INDEX facts_by_digest ON facts (user_id, digest)",
-    "CREATE INDEX facts_by_successor ON facts (user_id, superseded_by)",
     "CREATE UNIQUE INDEX facts_by_slot ON facts (user_id, project_id, slot) "
     "WHERE status = 'active' AND slot IS NOT NULL",
     """CREATE TABLE fact_vectors (
@@ -129,7 +127,6 @@ _LEDGER = (
         user_id TEXT NOT NULL, seq {{int}} NOT NULL, fact_id {{int}}, salt TEXT NOT NULL,
         digest TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL,
         PRIMARY KEY (user_id, seq))""",
-    f"CREATE INDEX {LEDGER}_by_fact ON {LEDGER} (user_id, fact_id)",
 )
 
 
@@ -200,9 +197,9 @@ _WORDS = (
 _LEAN = (
     *(f"DROP TABLE IF EXISTS {table}" for table in INDEX_TABLES),
     *_WORDS,
-    "DROP INDEX facts_by_digest",
+    "DROP INDEX IF EXISTS facts_by_digest",
     f"CREATE INDEX facts_by_digest ON facts ({DIGEST_BEGIN})",
-    "DROP INDEX facts_by_successor",
+    "DROP INDEX IF EXISTS facts_by_successor",
     "CREATE INDEX facts_by_successor ON facts (user_id, superseded_by) "
     "WHERE superseded_by IS NOT NULL",
 )
@@ -210,7 +207,7 @@ _LEAN = (
 # An entry does not repeat its predecessor, and holds bytes; what was changed by hand stays, to be
 # found.
 _SERVER_LEDGER = (
-    f"DROP INDEX {LEDGER}_by_fact",
+    f"DROP INDEX IF EXISTS {LEDGER}_by_fact",
     f"ALTER TABLE {LEDGER} DROP COLUMN previous",
     *(
         f"ALTER TABLE {LEDGER} ALTER COLUMN {one} TYPE BYTEA USING CASE "

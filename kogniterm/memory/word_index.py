@@ -169,13 +169,16 @@ class StoredWords:
         shape = (K1 * (1 - B), K1 * B / self._average)
         found: dict[str, dict[int, float]] = {term: {} for term in terms}
         few = [term for term in found if self.holding(term) <= _FEW]
-        named = {number: found[term] for term in few for number in self._known[term]}
-        for some, marks in in_pieces(list(named)):
+        numbered = [(number, term) for term in few for number in self._known[term]]
+        rows: dict[int, dict[int, float]] = {number: {} for number, _ in numbered}
+        for some, marks in in_pieces(list(rows)):
             for number, fact_id, held in self._sql.execute(
                 f"SELECT term_id, {impact} FROM fact_words WHERE term_id IN ({marks})",
                 (*shape, *some),
             ):
-                named[number][fact_id] = held
+                rows[number][fact_id] = held
+        for number, term in numbered:  # what holds everywhere is first: equal scores keep that
+            found[term].update(rows[number])
         query = f"SELECT {impact} FROM fact_words WHERE term_id = ?"
         for term in found.keys() - few:
             for number, holding in self._known[term].items():

@@ -309,6 +309,8 @@ def test_a_database_of_the_ninth_schema_is_brought_up_to_date(
         server = isinstance(location, str)
         mark, steps = ("%s", SCHEMA.postgres) if server else ("?", SCHEMA.sqlite)
         drivers.migrate(connection, SCHEMA.package, steps[:9])
+        connection.execute("CREATE INDEX facts_by_digest ON facts (user_id, digest)")
+        connection.execute("CREATE INDEX facts_by_successor ON facts (user_id, superseded_by)")
         for table in INDEX_TABLES:
             connection.execute(f"CREATE TABLE {table} (user_id TEXT, term TEXT)")
             connection.execute(f"INSERT INTO {table} VALUES ('ana', 'axolotl')")

@@ -68,6 +68,7 @@ def test_bm25_by_hand(database: MemoryDatabase) -> None:
     words.refresh()
     assert words.impacts(["alpha"])["alpha"] == {1: pytest.approx(1 / 1.9)}
     assert words.impacts(["beta"])["beta"][2] == pytest.approx(2 / 2.9)
+    assert [*words.impacts(["beta"])["beta"]] == [2, 1]  # what holds everywhere is first
     assert words.weight(words.holding("alpha")) == pytest.approx(math.log(2) * 1.9)
     word_index.remove(database, 1, "shop")
     words.refresh()
