@@ -201,7 +201,7 @@ class Learnings:
         row |= {name: getattr(lesson, name) for name in _COPIED}
         with self._sql.transaction():
             self._sql.tick()  # who makes the index of words waits
-            self._index(replace(lesson, id=self._sql.put("outcomes", row)))
+            self._index(replace(lesson, id=self._sql.put("outcomes", row)), new=True)
             self._sql.run(
                 "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
                 "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
@@ -212,9 +212,9 @@ class Learnings:
             word_index.remove_gone_lessons(self._sql)
         return True
 
-    def _index(self, lesson: Lesson) -> None:
+    def _index(self, lesson: Lesson, *, new: bool) -> None:
         entry = word_index.lesson_entry(lesson.id, self._bound[1], lesson.task, _about(lesson))
-        word_index.index(self._sql, entry.number, entry)
+        word_index.index(self._sql, entry, new=new)
 
     def get(self, identifier: str) -> Lesson:
         """Return the lesson `identifier` ("l3"). Raises `UsageError` if there is none."""
@@ -248,7 +248,7 @@ class Learnings:
                 "UPDATE outcomes SET wording = ? WHERE user_id = ? AND project_id = ? AND id = ?",
                 (wording, *self._bound, lesson.id),
             )
-            self._index(edited)
+            self._index(edited, new=False)
         return edited
 
     def similar(self, task: str) -> list[Lesson]:

@@ -81,7 +81,7 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
     if not any(one.section == "memory" for one in entries):
         raise unusable(1, Phrase("it contains no memories"))
     try:
-        with memory.sql.transaction():
+        with memory.repository.transaction():
             report = _Import(memory).take(entries)
             if dry_run:
                 raise _DryRunError

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kogniterm.memory import word_index
 from kogniterm.memory.fact_records import Fact, MemoryAuditEntry, Origin, Status
-from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
+from kogniterm.memory.memory_database import DIGEST_BEGIN, SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.storage.database import Row, in_pieces
 from kogniterm.text.language import raw_words, stems_of
 
@@ -97,9 +97,12 @@ class FactRepository:
 
     def same_text(self, text: str, project: str) -> Fact | None:
         """Return the active or pending fact of exactly this scope with the normalised `text`."""
+        sought = digest(text)
         found = self._select(
-            "digest = ? AND project_id = ? AND status IN ('active', 'pending')",
-            (digest(text), project),
+            f"id IN (SELECT id FROM facts WHERE {DIGEST_BEGIN} = ?) AND digest = ? "
+            "AND project_id = ? AND status IN ('active', 'pending')",
+            (sought[:8], sought, project),
+            SCOPE_OF_IDS,
         )
         return next(iter(found), None)
 
@@ -151,8 +154,8 @@ class FactRepository:
     # --- writing ---
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Group several writes into one transaction."""
-        return self.sql.transaction()
+        """Group several writes into one transaction, which is on the disk when it is left."""
+        return self.sql.transaction(durable=True)
 
     def insert(self, fact: Fact, *, now: float, who: str) -> Fact:
         """Store `fact` under a new id, in its project, which must be this one or ''."""
@@ -175,7 +178,7 @@ class FactRepository:
                 },
             )
             stored = replace(fact, id=number)
-            self._index(stored)
+            self._index(stored, new=True)
             self._note("add", number, now=now, who=who, project=fact.project)
             self.sql.record_facts([number])
         return stored
@@ -202,12 +205,12 @@ class FactRepository:
             self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
             if changed is not None and changes.keys() & {"status", "keywords"}:
-                self._index(changed)
+                self._index(changed, new=False)
         return changed or fact
 
-    def _index(self, fact: Fact) -> None:
-        entry = word_index.fact_entry(fact) if fact.status == "active" else None
-        word_index.index(self.sql, fact.id, entry)
+    def _index(self, fact: Fact, *, new: bool) -> None:
+        entry, held = word_index.fact_entry(fact), fact.status == "active"
+        word_index.index(self.sql, entry, new=new, held=held)
 
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
         """Remove facts of this scope, with their vectors; returns the number removed."""
@@ -221,7 +224,7 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {SCOPE} AND id = ?", (*self._bound, fact_id)
                 )
-                word_index.remove(self.sql, fact.id)
+                word_index.remove(self.sql, fact.id, fact.project)
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
                 self.sql.record_facts([fact_id])
         return removed
@@ -433,4 +436,4 @@ class Tombstones:
         return found
 
     def _hash(self, text: str) -> str:
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, text.encode(), "sha256").hex()

@@ -2,11 +2,12 @@
 
 The words are in tables of the database, so that a search does not load all facts.
 
-A row of `fact_words` says that an active fact or a lesson holds a term; `fact_terms` has each term
-once, for words of the same root and for misspelt ones; `fact_index` counts the facts and their
-terms. They are written in the transaction that writes a fact, and a fact's rows go with it, so that
-nothing of a forgotten fact stays here. Lessons are rows of a project of their own, with negative
-ids.
+A row of `fact_index` counts the facts of a project and their terms; `fact_terms` has each term of a
+project, and the number of facts that hold it; a row of `fact_words` says that an active fact or a
+lesson holds a term. Texts stand in the first two alone: `fact_words`, by far the longest, is
+numbers. They are written in the transaction that writes a fact, and a fact's rows go with it, so
+that nothing of a forgotten fact stays here. Lessons are rows of a project of their own, with
+negative ids.
 
 The first search of a user makes the index; before that, nothing is written. It is made again when
 it was made by a version that forms stems in another way: that version left another `STEMMING`.
@@ -27,8 +28,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_database import INDEX_TABLES, SCOPE_OF_IDS, MemoryDatabase
-from kogniterm.storage.database import VALUES_AT_ONCE, in_pieces
+from kogniterm.memory.memory_database import SCOPE_OF_IDS, MemoryDatabase
+from kogniterm.storage.database import VALUES_AT_ONCE, Row, in_pieces
 from kogniterm.text.language import (
     Language,
     Token,
@@ -55,7 +56,7 @@ KEYWORD = 0.6
 _FEW = 100
 """Most facts that hold a term which is looked up together with others."""
 
-_SCOPE = "user_id = ? AND project_id IN (?, ?)"
+_SCOPES = "SELECT id FROM fact_index WHERE user_id = ?"
 
 
 def idf(holding: int, total: int) -> float:
@@ -107,43 +108,51 @@ class StoredWords:
         self._sql = sql
         self._bound = (sql.user, *projects)
         self._texts = texts
+        self._scopes: tuple[int, int] = (0, 0)
         self._facts = 0
         self._average = 1.0
-        self._holding: dict[str, int] = {}
+        self._known: dict[str, dict[int, int]] = {}
 
     # --- reading ---
 
     def refresh(self) -> None:
         """Count again; the database has changed."""
-        row = self._sql.one(
-            f"SELECT sum(facts), sum(words) FROM fact_index WHERE {_SCOPE}", self._bound
+        rows = self._sql.execute(
+            "SELECT id, facts, words FROM fact_index WHERE user_id = ? AND project_id IN (?, ?)",
+            self._bound,
         )
-        facts, words = row if row is not None else (0, 0)
-        self._facts, self._average = int(facts or 0), int(words or 0) / max(int(facts or 0), 1)
-        self._average = self._average or 1.0
-        self._holding.clear()
+        numbers = [number for number, _, _ in rows]
+        self._scopes = (*numbers, 0, 0)[:2]
+        self._facts = sum(facts for _, facts, _ in rows)
+        self._average = sum(words for _, _, words in rows) / max(self._facts, 1) or 1.0
+        self._known.clear()
 
     def __len__(self) -> int:
         return self._facts
 
     def count(self, terms: Iterable[str]) -> None:
         """Count the facts that hold each of these terms, for `holding`, in one look-up."""
-        unknown = [term for term in dict.fromkeys(terms) if term not in self._holding]
-        self._holding.update(dict.fromkeys(unknown, 0))
+        unknown = [term for term in dict.fromkeys(terms) if term not in self._known]
+        self._known.update((term, {}) for term in unknown)
         for some, marks in in_pieces(unknown):
-            self._holding.update(
-                self._sql.execute(
-                    f"SELECT term, count(*) FROM fact_words WHERE {_SCOPE} AND term IN ({marks}) "
-                    "GROUP BY term",
-                    (*self._bound, *some),
-                )
-            )
+            self._select(f"term IN ({marks})", some)
+
+    def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, str]]:
+        """Count the terms for which a condition holds; return them with their roots."""
+        found = []
+        for term, shared, number, held in self._sql.execute(
+            f"SELECT term, root, id, held FROM fact_terms WHERE scope_id IN (?, ?) AND {condition}",
+            (*self._scopes, *values),
+        ):
+            self._known.setdefault(term, {})[number] = held
+            found.append((term, shared))
+        return found
 
     def holding(self, term: str) -> int:
         """Return the number of facts that hold `term`."""
-        if term not in self._holding:
+        if term not in self._known:
             self.count((term,))
-        return self._holding[term]
+        return sum(self._known[term].values())
 
     def weight(self, holding: int) -> float:
         """Return the most that a term which `holding` facts hold can add to a score."""
@@ -160,44 +169,43 @@ class StoredWords:
         shape = (K1 * (1 - B), K1 * B / self._average)
         found: dict[str, dict[int, float]] = {term: {} for term in terms}
         few = [term for term in found if self.holding(term) <= _FEW]
-        for some, marks in in_pieces(few):
-            for term, fact_id, held in self._sql.execute(
-                f"SELECT term, {impact} FROM fact_words WHERE {_SCOPE} AND term IN ({marks})",
-                (*shape, *self._bound, *some),
+        numbered = [(number, term) for term in few for number in self._known[term]]
+        rows: dict[int, dict[int, float]] = {number: {} for number, _ in numbered}
+        for some, marks in in_pieces(list(rows)):
+            for number, fact_id, held in self._sql.execute(
+                f"SELECT term_id, {impact} FROM fact_words WHERE term_id IN ({marks})",
+                (*shape, *some),
             ):
-                found[term][fact_id] = held
-        query = f"SELECT {impact} FROM fact_words WHERE {_SCOPE} AND term = ?"
+                rows[number][fact_id] = held
+        for number, term in numbered:  # what holds everywhere is first: equal scores keep that
+            found[term].update(rows[number])
+        query = f"SELECT {impact} FROM fact_words WHERE term_id = ?"
         for term in found.keys() - few:
-            bound = (*shape, *self._bound, term)
-            if only is None or len(only) >= self.holding(term):
-                found[term] = dict(self._sql.execute(query, bound))
-                continue
-            for chosen, marks in in_pieces(list(only)):
-                found[term].update(
-                    self._sql.execute(f"{query} AND fact_id IN ({marks})", (*bound, *chosen))
-                )
+            for number, holding in self._known[term].items():
+                bound = (*shape, number)
+                if only is None or len(only) >= holding:
+                    found[term].update(self._sql.execute(query, bound))
+                    continue
+                for chosen, marks in in_pieces(list(only)):
+                    found[term].update(
+                        self._sql.execute(f"{query} AND fact_id IN ({marks})", (*bound, *chosen))
+                    )
         return found
 
     def of_roots(self, roots: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Return the terms of each of these roots, also those that only others' facts hold."""
+        """Return the terms of each of these roots."""
         found: dict[str, list[str]] = {}
         for some, marks in in_pieces(list(dict.fromkeys(roots))):
-            for term, shared in self._sql.execute(
-                f"SELECT term, root FROM fact_terms WHERE user_id = ? AND root IN ({marks})",
-                (self._sql.user, *some),
-            ):
+            for term, shared in dict.fromkeys(self._select(f"root IN ({marks})", some)):
                 found.setdefault(shared, []).append(term)
         return found
 
     def find_terms(self, first: str, length: int) -> Iterable[str]:
         """Return the terms of `length` characters that begin with `first`."""
-        rows = self._sql.execute(
-            "SELECT term FROM fact_terms WHERE user_id = ? AND term >= ? AND term < ? AND size = ?",
-            (self._sql.user, first, chr(ord(first) + 1), length),
+        rows = self._select(
+            "term >= ? AND term < ? AND length(term) = ?", (first, chr(ord(first) + 1), length)
         )
-        found = [term for (term,) in rows]
-        self.count(found)
-        return filter(self.holding, found)
+        return dict.fromkeys(term for term, _ in rows)
 
     def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
         if self._texts is not None:
@@ -222,19 +230,25 @@ def is_made(sql: MemoryDatabase) -> bool:
 
 def make(sql: MemoryDatabase, entries: Iterable[WordEntry]) -> None:
     """Make the user's index of all their `entries`, inside a transaction."""
-    for table in INDEX_TABLES:
-        sql.run(f"DELETE FROM {table} WHERE user_id = ?", (sql.user,))
+    terms = f"SELECT id FROM fact_terms WHERE scope_id IN ({_SCOPES})"
+    sql.run(f"DELETE FROM fact_words WHERE term_id IN ({terms})", (sql.user,))
+    sql.run(f"DELETE FROM fact_terms WHERE scope_id IN ({_SCOPES})", (sql.user,))
+    sql.run("DELETE FROM fact_index WHERE user_id = ?", (sql.user,))
     sql.put("fact_index", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
     for entry in entries:
         _insert(sql, entry)
 
 
-def index(sql: MemoryDatabase, number: int, entry: WordEntry | None) -> None:
-    """Bring the rows of what was written up to date, inside the transaction that did."""
+def index(sql: MemoryDatabase, entry: WordEntry, *, new: bool, held: bool = True) -> None:
+    """Bring the rows of what was written up to date, inside the transaction that did.
+
+    A `new` fact has no rows yet; one that is not `held` any more keeps none.
+    """
     if not is_made(sql):
         return
-    remove(sql, number)
-    if entry is not None:
+    if not new:
+        remove(sql, entry.number, entry.project)
+    if held:
         _insert(sql, entry)
 
 
@@ -244,71 +258,68 @@ def _insert(sql: MemoryDatabase, entry: WordEntry) -> None:
     if not weights:
         return
     length = len(entry.terms)
-    rows = [(sql.user, entry.project, term, entry.number, weight, length)
-            for term, weight in weights.items()]  # fmt: skip
-    _insert_rows(sql, "fact_words (user_id, project_id, term, fact_id, weight, length)", rows)
-    known = [(sql.user, term, root(term), len(term)) for term in weights]
-    _insert_rows(sql, "fact_terms (user_id, term, root, size)", known, " ON CONFLICT DO NOTHING")
-    sql.run(
+    ((scope,),) = sql.execute(
         "INSERT INTO fact_index (user_id, project_id, facts, words, stemming) "
         "VALUES (?, ?, 1, ?, '') ON CONFLICT (user_id, project_id) DO UPDATE SET "
-        "facts = fact_index.facts + 1, words = fact_index.words + excluded.words",
+        "facts = fact_index.facts + 1, words = fact_index.words + excluded.words RETURNING id",
         (sql.user, entry.project, length),
     )
+    known = _insert_rows(
+        sql,
+        "fact_terms (scope_id, term, root, held)",
+        [(scope, term, root(term), 1) for term in weights],
+        "ON CONFLICT (scope_id, term) DO UPDATE SET held = fact_terms.held + 1 RETURNING id, term",
+    )
+    rows = [(number, entry.number, weights[term], length) for number, term in sorted(known)]
+    _insert_rows(sql, "fact_words (term_id, fact_id, weight, length)", rows)
 
 
 def _insert_rows(
     sql: MemoryDatabase, into: str, rows: Sequence[tuple[object, ...]], after: str = ""
-) -> None:
+) -> list[Row]:
     most = VALUES_AT_ONCE // len(rows[0])
+    found = []
     for start in range(0, len(rows), most):
         some = rows[start : start + most]
         marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(some))
-        sql.run(f"INSERT INTO {into} VALUES {marks}{after}", [one for row in some for one in row])
+        values = [one for row in some for one in row]
+        found += sql.execute(f"INSERT INTO {into} VALUES {marks} {after}", values)
+    return found
 
 
 def remove_gone_lessons(sql: MemoryDatabase) -> None:
     """Remove the rows of lessons that are not there any more."""
     rows = sql.execute(
-        "SELECT DISTINCT fact_id FROM fact_words WHERE user_id = ? AND fact_id < 0 "
+        "SELECT DISTINCT fact_id, project_id FROM fact_index "
+        "JOIN fact_terms ON scope_id = fact_index.id JOIN fact_words ON term_id = fact_terms.id "
+        "WHERE fact_index.user_id = ? AND project_id LIKE ? "
         "AND NOT EXISTS (SELECT 1 FROM outcomes WHERE id = -fact_id)",
-        (sql.user,),
+        (sql.user, lessons_of("%")),
     )
-    for (number,) in rows:
-        remove(sql, number)
+    for number, project in rows:
+        remove(sql, number, project)
 
 
-def remove(sql: MemoryDatabase, number: int) -> None:
-    """Remove the rows of a fact or lesson, also of an index that is out of date."""
-    mine = (sql.user, number)
-    # Only what the index by fact holds: for the length too, SQLite would read all of the user's.
+def remove(sql: MemoryDatabase, number: int, project: str) -> None:
+    """Remove the rows of a fact or lesson, also of an index that is out of date.
+
+    All terms of its project are tried: an index of the rows by facts would be as long as they are.
+    """
     rows = sql.execute(
-        "SELECT term, project_id FROM fact_words WHERE user_id = ? AND fact_id = ?", mine
+        "DELETE FROM fact_words WHERE fact_id = ? AND term_id IN (SELECT id FROM fact_terms "
+        "WHERE scope_id IN (SELECT id FROM fact_index WHERE user_id = ? AND project_id = ?)) "
+        "RETURNING term_id, length",
+        (number, sql.user, project),
     )
     if not rows:
         return
-    ((length,),) = sql.execute(
-        "SELECT length FROM fact_words "
-        "WHERE user_id = ? AND term = ? AND project_id = ? AND fact_id = ?",
-        (sql.user, *rows[0], number),
-    )
-    # By the whole key: for the user and the fact alone, SQLite 3.46 would read all of the user's.
-    sql.run(
-        "DELETE FROM fact_words WHERE user_id = ? AND fact_id = ? AND (term, project_id) IN "
-        "(SELECT term, project_id FROM fact_words WHERE user_id = ? AND fact_id = ?)",
-        (*mine, *mine),
-    )
     for some, marks in in_pieces([term for term, _ in rows]):
-        sql.run(
-            f"DELETE FROM fact_terms WHERE user_id = ? AND term IN ({marks}) AND NOT EXISTS "
-            "(SELECT 1 FROM fact_words AS other WHERE other.user_id = fact_terms.user_id "
-            "AND other.term = fact_terms.term)",
-            (sql.user, *some),
-        )
+        sql.run(f"UPDATE fact_terms SET held = held - 1 WHERE id IN ({marks})", some)
+        sql.run(f"DELETE FROM fact_terms WHERE id IN ({marks}) AND held = 0", some)
     sql.run(
         "UPDATE fact_index SET facts = facts - 1, words = words - ? "
         "WHERE user_id = ? AND project_id = ?",
-        (length, sql.user, rows[0][1]),
+        (rows[0][1], sql.user, project),
     )
 
 

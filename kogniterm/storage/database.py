@@ -34,6 +34,29 @@ VALUES_AT_ONCE = 500
 """Values in one statement; SQLite takes 999 in its older versions."""
 
 
+class _MappedErrors:
+    """Map errors raised inside; a file found to be damaged is checked at the next start."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self.file: FileInUse | None = None
+
+    def __enter__(self) -> None:
+        """Begin; entered for each statement, which a generator would make dear."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            return
+        try:
+            with storage_errors(self._place):
+                raise error
+        except StorageCorruptError as mapped:
+            # A record that cannot be read has another cause, and is no damage of the file.
+            if self.file is not None and isinstance(mapped.__cause__, sqlite3.Error):
+                self.file.note_damage()
+            raise
+
+
 class Database:
     """A connection to the tables of one package, bound to one user; threads take turns.
 
@@ -62,10 +85,11 @@ class Database:
         self._lock = threading.RLock()
         self._depth = 0
         self._durable = False
+        self._errors = _MappedErrors(self.place)
         self._in_use: FileInUse | None = None
-        with ExitStack() as on_failure, self._errors():
+        with ExitStack() as on_failure, self._errors:
             if not self.is_postgres and not self.read_only:
-                self._in_use = FileInUse(Path(location))
+                self._in_use = self._errors.file = FileInUse(Path(location))
                 on_failure.callback(self._in_use.release)
             self._connection = self._connect()
             on_failure.pop_all()
@@ -108,18 +132,6 @@ class Database:
             self._connection = self._connect()
         return self._connection
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Map errors raised inside; a file found to be damaged is checked at the next start."""
-        try:
-            with storage_errors(self.place):
-                yield
-        except StorageCorruptError as error:
-            # A record that cannot be read has another cause, and is no damage of the file.
-            if self._in_use is not None and isinstance(error.__cause__, sqlite3.Error):
-                self._in_use.note_damage()
-            raise
-
     def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
         execute: Any = self._ensure_connection().execute
         if self.is_postgres:  # psycopg's placeholders; ours hold no `?` or `%` in texts
@@ -130,7 +142,7 @@ class Database:
             return execute(statement, [whole(v) if isinstance(v, str) else v for v in values])
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        with self._lock, self._errors():
+        with self._lock, self._errors:
             cursor = self._cursor(statement, values)
             return list(cursor.fetchall()) if cursor.description else []
 
@@ -140,7 +152,7 @@ class Database:
 
     def run(self, statement: str, values: Sequence[object] = ()) -> int:
         """Run one statement; returns the number of rows that it touched."""
-        with self._lock, self._errors():
+        with self._lock, self._errors:
             return int(self._cursor(statement, values).rowcount)
 
     @property
@@ -150,7 +162,7 @@ class Database:
 
     def each(self, statement: str) -> Iterator[Row]:
         """Yield every row that `statement` gives, a few at a time; others wait until it is done."""
-        with self._lock, self._errors():
+        with self._lock, self._errors:
             if not self.is_postgres:
                 yield from self._cursor(statement)
                 return
@@ -170,7 +182,7 @@ class Database:
                 yield
                 return
             with (
-                self._errors(),
+                self._errors,
                 drivers.transaction(self._ensure_connection(), durable=durable),
             ):
                 self._depth, self._durable = 1, durable
@@ -212,7 +224,7 @@ class Database:
 
         The server's log, archives and backups are out of reach; docs/storage.md says so.
         """
-        with self._lock, self._errors():
+        with self._lock, self._errors:
             if isinstance(self._connection, sqlite3.Connection):
                 drivers.scrub(self._connection, self._schema.indexes)
                 return
@@ -220,7 +232,7 @@ class Database:
                 self._cursor(f"VACUUM (FULL) {table}")
 
     def close(self) -> None:
-        with self._lock, self._errors():
+        with self._lock, self._errors:
             self._connection.close()
         if self._in_use is not None:
             self._in_use.release()

@@ -166,15 +166,16 @@ def root(stem: str) -> str:
     return shorter if shorter != stem else without_ending(stem, ("e",), 4)
 
 
-def tokens(text: str, language: Language | None = None) -> list[Token]:
+@lru_cache(maxsize=16)
+def tokens(text: str, language: Language | None = None) -> tuple[Token, ...]:
     """Return the words of `text` that are no stopwords, in order, with their stems."""
     language = language or language_of(text)
     dropped = stopwords(language)
-    return [
+    return tuple(
         Token(word, stem(word, language))
         for word in raw_words(text)
         if word not in dropped and (len(word) > 1 or word.isdigit())
-    ]
+    )
 
 
 def stems_of(text: str) -> list[str]:

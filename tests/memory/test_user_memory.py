@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import pytest
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
+from kogniterm.memory.memory_database import INDEX_TABLES, SCHEMA
 from kogniterm.memory.update import Candidate
-from tests.memory.conftest import HandClock, OpenMemory
+from kogniterm.storage import drivers
+from tests.memory.conftest import DATA, HandClock, OpenMemory
 
 
 def test_what_was_added_is_found(memory: Memory) -> None:
@@ -290,3 +294,43 @@ def test_a_fact_that_waits_is_announced_once_and_may_be_dropped(memory: Memory) 
     assert memory.facts() == []
     again = Candidate("The budget is 1000 euros.", "constraint", source="inferred", project="shop")
     assert memory.remember(again).kind == "rejected"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_database_of_the_ninth_schema_is_brought_up_to_date(
+    location: Path | str, open_here: OpenMemory, changed: bool
+) -> None:
+    opened: Any = (
+        drivers.open_postgres(location, user="ana")
+        if isinstance(location, str)
+        else drivers.open_sqlite(location)
+    )
+    with closing(opened) as connection:
+        server = isinstance(location, str)
+        mark, steps = ("%s", SCHEMA.postgres) if server else ("?", SCHEMA.sqlite)
+        drivers.migrate(connection, SCHEMA.package, steps[:9])
+        connection.execute("CREATE INDEX facts_by_digest ON facts (user_id, digest)")
+        connection.execute("CREATE INDEX facts_by_successor ON facts (user_id, superseded_by)")
+        for table in INDEX_TABLES:
+            connection.execute(f"CREATE TABLE {table} (user_id TEXT, term TEXT)")
+            connection.execute(f"INSERT INTO {table} VALUES ('ana', 'axolotl')")
+        for table, rows in json.loads((DATA / "schema_9.json").read_text()).items():
+            for row in rows:
+                names, marks = ", ".join(row), ", ".join([mark] * len(row))
+                query = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+                connection.execute(query, tuple(row.values()))
+        if changed:
+            connection.execute("UPDATE fact_ledger SET digest = 'Zebra' WHERE seq = 3")
+    memory = open_here()
+    assert [fact.text for fact in memory.facts("active")] == [
+        "The zebra printer stands on the third floor", "The editor is called Tapir"
+    ]  # fmt: skip
+    faults = memory.sql.verify_facts().faults
+    assert [str(one) for one in faults] == (
+        ["entry 3 of the fact ledger was changed or removed"] if changed else []
+    )
+    assert [one.id for one in memory.search("which office", 5)] == [1]
+    assert [one.task for one in memory.learnings.similar("feed a tapir")] == ["feed the tapir"]
+    receipt = memory.forget(1)
+    assert (receipt.proved, memory.search("zebra", 5)) == (True, [])
+    assert memory.sql.verify_facts().faults == faults

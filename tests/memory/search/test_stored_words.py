@@ -68,8 +68,9 @@ def test_bm25_by_hand(database: MemoryDatabase) -> None:
     words.refresh()
     assert words.impacts(["alpha"])["alpha"] == {1: pytest.approx(1 / 1.9)}
     assert words.impacts(["beta"])["beta"][2] == pytest.approx(2 / 2.9)
+    assert [*words.impacts(["beta"])["beta"]] == [2, 1]  # what holds everywhere is first
     assert words.weight(words.holding("alpha")) == pytest.approx(math.log(2) * 1.9)
-    word_index.remove(database, 1)
+    word_index.remove(database, 1, "shop")
     words.refresh()
     assert (len(words), words.holding("alpha"), words.impacts(["alpha"])) == (
         1,
@@ -84,13 +85,14 @@ def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) 
     terms = stems_of(text)
     assert all(term == term.strip() and term for term in terms)
     assert not any(" " in term or "|" in term for term in terms)
-    index = indexed(database, [WordEntry(1, "shop", tuple(terms))])
-    word_index.index(database, 1, WordEntry(1, "shop", tuple(terms)))
+    entry = WordEntry(1, "shop", tuple(terms))
+    index = indexed(database, [entry])
+    word_index.index(database, entry, new=False)
     assert len(index) == bool(terms)
     assert set(index.search(text)) <= {1}
     if terms:
         assert 1 in index.search(text)
-    word_index.remove(database, 1)
+    word_index.remove(database, 1, "shop")
     for table in INDEX_TABLES[:2]:
         assert database.execute(f"SELECT * FROM {table}") == []
 
@@ -104,16 +106,21 @@ def test_the_index_after_changes_is_the_index_made_anew(
     indexed(database, [])
     with database.transaction():
         for number, text in steps:
-            if text.startswith("a"):
-                word_index.index(database, number, None)
-                final.pop(number, None)
+            entry = WordEntry(number, "shop", tuple(text.split()))
+            held = not text.startswith("a")
+            word_index.index(database, entry, new=number not in final, held=held)
+            if held:
+                final[number] = entry
             else:
-                final[number] = WordEntry(number, "shop", tuple(text.split()))
-                word_index.index(database, number, final[number])
-    tables = ("fact_words", "fact_terms", "(SELECT * FROM fact_index WHERE facts > 0)")
-    changed = [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
+                final.pop(number, None)
+    queries = (
+        "SELECT term, fact_id, weight, length FROM fact_words JOIN fact_terms ON id = term_id",
+        "SELECT term, root, held FROM fact_terms",
+        "SELECT user_id, project_id, facts, words FROM fact_index WHERE facts > 0",
+    )
+    changed = [sorted(database.execute(query)) for query in queries]
     indexed(database, final.values())
-    assert changed == [sorted(database.execute(f"SELECT * FROM {table}")) for table in tables]
+    assert changed == [sorted(database.execute(query)) for query in queries]
 
 
 @in_one_database
@@ -225,7 +232,7 @@ def test_an_index_of_other_stems_is_made_again(open_here: OpenMemory) -> None:
     assert {one.id for one in first.search("zebra", 5)} == {found, everywhere}
     with first.sql.transaction():
         first.sql.run("UPDATE fact_index SET stemming = 'older'")
-        first.sql.run("UPDATE fact_words SET term = term || 'x'")
+        first.sql.run("UPDATE fact_terms SET term = term || 'x'")
     again = open_here()
     assert {one.id for one in again.search("zebra", 5)} == {found, everywhere}
     other = open_here(project="another")
@@ -252,7 +259,11 @@ def test_what_is_looked_up_by_its_id_is_not_searched_for_among_all(tmp_path: Pat
             for _, question in questions[:5]:
                 recall(memory, question)
             memory.forget(memory.add("The axolotl sleeps on the third floor"))
-        by_id = [one for one in noted if re.search(r"\b(fact_)?id (= \?|IN \()", one[0])]
+        # An entry's salt goes when its fact is forgotten, which reads all rows for its proof.
+        by_id = [
+            one for one in noted
+            if re.search(r"\b(fact_)?id (= \?|IN \()", one[0]) and "SET salt" not in one[0]
+        ]  # fmt: skip
         assert {"facts", "fact_words"} <= {
             name for one, _ in by_id for name in re.findall(r"(?:FROM|INTO) (\w+)", one)
         }
@@ -265,9 +276,8 @@ def test_words_of_an_index_that_is_out_of_date_are_forgotten_too(tmp_path: Path)
     with open_memory(tmp_path, user="ana", project="shop") as memory:
         label = memory.add("The axolotl sleeps on the third floor")
         memory.search("anything", 1)
-        memory.sql.run(
-            "INSERT INTO fact_words SELECT user_id, term, 'moved', fact_id, weight, length "
-            "FROM fact_words"
-        )
+        memory.sql.run("UPDATE fact_terms SET term = term || 'x'")
+        memory.sql.run("UPDATE fact_index SET stemming = 'older'")
         memory.forget(label)
-        assert memory.sql.execute("SELECT term FROM fact_words") == []
+        for table in INDEX_TABLES[:2]:
+            assert memory.sql.execute(f"SELECT * FROM {table}") == []
