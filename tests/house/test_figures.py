@@ -22,7 +22,7 @@ MEASURED = re.compile(
     r"|\b\d+ times (?:as|the)\b|\(\d+ %|, and \d+ in auto mode, of \d+"
 )
 """Words around a figure that somebody measured. Bounds and defaults are no such figures."""
-COMMAND = r"`(?:python -m benchmarks\.(\w+)|make (\w+))`"
+COMMAND = r"`(?:python -m benchmarks\.(\w+)(?: --model [\w.]+)?|make (\w+))`"
 DATE = r"20\d\d-\d\d-\d\d"
 
 
