@@ -20,13 +20,16 @@ def main() -> int:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _forget_working_folder()
-    if sys.argv[1:] in (["--version"], ["-V"]):
+    if sys.stdout and sys.argv[1:] in (["--version"], ["-V"]):
         from kogniterm.host.checkout import running_version
 
         try:
-            os.write(1, f"kogniterm {running_version()}\n".encode())
-        except OSError:
-            return _run()  # which says why it cannot be written
+            sys.stdout.write(f"kogniterm {running_version()}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            from kogniterm.cli.streams_and_signals import give_up_output
+
+            return give_up_output(error)
         return 0
     from kogniterm.installed import parts
 

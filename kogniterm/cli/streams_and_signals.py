@@ -71,19 +71,24 @@ def is_of_output(error: Exception) -> bool:
 
 
 def flush_output(status: int) -> int:
-    """Return `status`, once standard output has taken everything; what it cannot take is said here.
+    """Return `status`, once standard output has taken everything; else say why, and fail."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return give_up_output(error, status)
+    return status
+
+
+def give_up_output(error: OSError, status: int = 0) -> int:
+    """Say why standard output takes nothing more; returns `status`, or that of a failure.
 
     A reader that has left is not worth a word: other programs of a pipe end quietly too.
     """
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         status = status or 128 + signal.SIGPIPE
-    except OSError as error:
+    else:
         complain(Phrase("Standard output cannot be written: {why}.", {"why": why(error)}))
         status = status or EXIT_NOT_DONE
-    else:
-        return status
     # Python flushes once more when it ends, and would complain in its own way.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
