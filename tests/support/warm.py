@@ -70,8 +70,7 @@ def warm_server(
     try:
         yield until_found(folder)
     finally:
-        for lock in folder.glob("*.lock"):
-            end(int(lock.read_text()))
+        end_servers(folder)
 
 
 @contextmanager
@@ -121,9 +120,18 @@ def _listens(path: Path) -> bool:
 
 def server_of(path: Path) -> int:
     """Return the process ID of the server at a socket, which a new one may be writing just now."""
-    lock = path.with_name(path.name.rpartition("-")[0] + ".lock")
+    return _holder_of(path.with_name(path.name.rpartition("-")[0] + ".lock"))
+
+
+def _holder_of(lock: Path) -> int:
     until(lambda: lock.read_text() != "")
     return int(lock.read_text())
+
+
+def end_servers(folder: Path) -> None:
+    """End the servers in the folder, also one that is just starting."""
+    for lock in folder.glob("*.lock"):
+        end(_holder_of(lock))
 
 
 def end(pid: int) -> None:

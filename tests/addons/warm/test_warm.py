@@ -21,7 +21,7 @@ from tests.support.typing_user import (
     say,
     scripted,
 )
-from tests.support.warm import end, server_of, sessions, until_found
+from tests.support.warm import end_servers, server_of, sessions, until_found
 from tests.terminal.conftest import OpenTerminal, open_terminal, place, pytest_generate_tests
 
 __all__ = ["open_terminal", "place", "pytest_generate_tests"]
@@ -60,8 +60,7 @@ def warm_terminal(
         command = f"kogniterm --no-sandbox --model {model}"
         yield terminal, command, lambda: server_of(until_found(folder))
     finally:
-        for lock in folder.glob("*.lock"):
-            end(int(lock.read_text()))
+        end_servers(folder)
 
 
 def open_warm(terminal: RealTerminal, command: str, server: int) -> tuple[int, int]:
