@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
-BUSY_MILLISECONDS = 2000
-"""Time that a write waits for another process before it gives up with a clear error."""
+BUSY_MILLISECONDS = 5000
+"""Time that a write waits for other processes before it gives up with a clear error; on a slow disk
+with many of them, 2000 were too few in 3 of 70 tries."""
 
 _CONNECT_SECONDS = 10
 _RETRY_SECONDS = 0.005
