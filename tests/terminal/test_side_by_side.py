@@ -42,12 +42,10 @@ def test_each_has_a_frame_and_the_whole_frames_stand_in_order(
     os.write(held[0], b"one\n")
     os.write(held[1], b"two a\ntwo b\n")
     write(held[2], "three\n")
-    terminal.until("exit 0")
-    terminal.until("two b")
-    terminal.until("Running 2 commands")
+    parts = ("cat first", "│ one", "cat second", "· two b", "cat third", "✓ exit 0")
+    terminal.until(lambda: all(one in screen(terminal) for one in (*parts, "Running 2 commands")))
     shown = screen(terminal)
-    places = [shown.index(text) for text in ("cat first", "│ one", "cat second", "· two b",
-                                             "cat third", "✓ exit 0")]  # fmt: skip
+    places = [shown.index(one) for one in parts]
     assert places == sorted(places)
     assert "│ two" not in shown
     for fd in held[:2]:
