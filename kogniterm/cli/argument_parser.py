@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kogniterm.cli.options import GENERAL, TASK, Example, VerbGroup, add_options
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.text.spelling import closest_word
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 HELP_COLUMN = 28
 """Column at which the explanation of an option begins."""
@@ -133,6 +137,10 @@ class Parser(argparse.ArgumentParser):
         if add_help:
             self.general.add_argument("-h", "--help", action="help", help=_("Show this help"))
         add_options(self.general, GENERAL)
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Write the help; unlike argparse's, raises `OSError` where it cannot be written."""
+        (file or sys.stdout).write(self.format_help())
 
     def format_help(self) -> str:
         """Return the help: usage, commands, arguments, options by group, examples."""

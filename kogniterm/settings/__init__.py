@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 Certificates = TypeVar("Certificates")
 _PROXY = re.compile(r"(https?|socks5h?)://([^/]*@)?([\w.-]+|\[[\da-fA-F:.]+\])(:\d*)?(/.*)?")
+_HOST = re.compile(
+    r"(https?://|all://)?(?:\[?([\da-f]*:[\da-f:.]*)\]?|\*?([\w.-]+))(:\d{1,5})?",
+    re.ASCII | re.IGNORECASE,
+)
 
 __all__ = [
     "QuickSettings",
@@ -46,8 +50,8 @@ def environment() -> dict[str, str]:
 def proxies() -> dict[str, str | None]:
     """Return the proxy of each pattern of addresses as httpx names them, None for no proxy.
 
-    Read here, as httpx fails for networks of IPv6 and for brackets in NO_PROXY. Raises
-    `SettingsError` for a variable that is not the address of a proxy.
+    Read here, as httpx fails for some entries of NO_PROXY; what it cannot match is left out.
+    Raises `SettingsError` for a variable that is not the address of a proxy.
     """
     # Of two cases of a name, the lower one counts.
     given = {name.lower(): value for name, value in sorted(os.environ.items()) if value}
@@ -62,18 +66,31 @@ def proxies() -> dict[str, str | None]:
                     "socks5://HOST:PORT.",
                     variables=", ".join(proxy_variables()),
                 )
-    for host in (one.strip(" []") for one in given.get("no_proxy", "").split(",")):
-        if host == "*":
+    for entry in filter(None, map(str.strip, given.get("no_proxy", "").split(","))):
+        if entry == "*":
             return {}
-        if "://" in host:
-            found[host] = None
-        elif ":" in host and "/" not in host:
-            found[f"all://[{host}]"] = None
-        elif host and ":" not in host:
-            name = host.partition("/")[0]
-            exact = name.lower() == "localhost" or name.replace(".", "").isdigit()
-            found[f"all://{'' if exact else '*'}{host}"] = None
+        if pattern := _unproxied(entry):
+            found[pattern] = None
     return found
+
+
+def _unproxied(entry: str) -> str | None:
+    """Return an entry of NO_PROXY as a pattern of httpx; None where httpx knows none for it."""
+    match = _HOST.fullmatch(entry)
+    if match is None:
+        return None
+    scheme, address, name, port = (part or "" for part in match.group(1, 2, 3, 4))
+    if address:
+        import ipaddress
+
+        try:
+            host = f"[{ipaddress.IPv6Address(address)}]"
+        except ValueError:
+            return None
+    else:
+        exact = name.lower() == "localhost" or name.replace(".", "").isdigit()
+        host = name if exact else f"*{name}"
+    return f"{scheme or 'all://'}{host}{port}"
 
 
 def certificates(load: Callable[[], Certificates]) -> Certificates:

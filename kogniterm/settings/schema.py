@@ -23,17 +23,21 @@ OLLAMA_PORT = 11434
 
 def _http_url(value: str) -> str:
     """Return the URL without a slash at its end."""
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(str(Phrase("a URL that starts with http:// or https://")))
+    try:
+        parts = urlsplit(value)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        valid = False
+    if not valid or " " in value:
+        raise ValueError(str(Phrase("a valid URL that starts with http:// or https://")))
     return value.rstrip("/")
 
 
 def _ollama_url(value: str) -> str:
     """Return the URL that a host, a host with a port, or a URL means."""
-    parts = urlsplit(value if "://" in value else f"http://{value}")
     wanted = str(Phrase("a host, host:port, or URL"))
     try:
+        parts = urlsplit(value if "://" in value else f"http://{value}")
         port = parts.port or OLLAMA_PORT
     except ValueError:
         raise ValueError(wanted) from None

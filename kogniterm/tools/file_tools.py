@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import errno
 import io
 import os
 import re
@@ -423,6 +424,8 @@ def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
     if not stat.S_ISREG(mode):
         raise ToolError("{path} is not a regular file.", path=path)
     if not _writable(path):
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            raise unwritable(path, OSError(errno.EROFS, ""))
         # Renaming another over it would be possible, and not what its owner meant.
         raise ToolError(
             "{path} is write-protected; to change it, make it writable with a command.",

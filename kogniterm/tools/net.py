@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from kogniterm import __version__
-from kogniterm.errors import ToolError
+from kogniterm.errors import SettingsError, ToolError
+from kogniterm.settings import certificates
 
 if TYPE_CHECKING:
     import httpx
@@ -173,10 +174,14 @@ class NetClient:
         import httpx
 
         request, extensions = await self._request(url, headers)
+        try:
+            verify = certificates(httpx.create_ssl_context)
+        except SettingsError as error:
+            raise ToolError("{problem}", problem=error) from error
         timeout = httpx.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS)
         try:
             # trust_env is off: a proxy from the environment would resolve the name itself.
-            async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
+            async with httpx.AsyncClient(timeout=timeout, trust_env=False, verify=verify) as client:
                 sent = client.build_request("GET", request, headers=headers, extensions=extensions)
                 response = await client.send(sent, stream=True)
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,11 +34,11 @@ LOADED = (  # LangSmith is its stand-in: the real one loads many others
 VERSION = f"kogniterm {running_version()}\n"
 
 
-def test_version_that_cannot_be_written_is_one_sentence(shell: Shell) -> None:
-    started = shell.start("--version", out=Path("/dev/full"))
+@pytest.mark.parametrize("word", ["--version", "--help", "help"])
+def test_what_cannot_be_written_is_one_sentence(shell: Shell, word: str) -> None:
+    started = shell.start(word, out=Path("/dev/full"))
     assert started.wait() == 1
-    said = started.err.read_text()
-    assert said == "kogniterm: Standard output cannot be written: no space left.\n"
+    assert re.fullmatch(r"kogniterm: [^\n]*writ[^\n]*: no space left\.\n", started.err.read_text())
 
 
 def test_version(shell: Shell) -> None:

@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import httpx
 import pytest
 from pydantic import SecretStr, ValidationError
 
@@ -222,9 +223,16 @@ def test_a_wrong_value_names_file_line_and_what_was_wanted(
     assert home.wrong() == f"{file}, line 2: {problem}"
 
 
+@pytest.mark.parametrize("url", ["http://[::1/v1", "http://h:99999/v1", "http://a b/", "http://"])
+def test_an_address_that_is_none_is_named(home: Home, url: str) -> None:
+    assert home.wrong(OPENAI_BASE_URL=url).startswith(f"OPENAI_BASE_URL is {url}, but must be a v")
+    if " " not in url:
+        assert home.wrong(OLLAMA_HOST=url).startswith(f"OLLAMA_HOST is {url}, but must be a host")
+
+
 def test_a_wrong_flag_or_variable_is_named(home: Home) -> None:
     assert home.wrong(GOOGLE_GEMINI_BASE_URL="gopher://x") == (
-        "GOOGLE_GEMINI_BASE_URL is gopher://x, but must be a URL that starts with http:// or "
+        "GOOGLE_GEMINI_BASE_URL is gopher://x, but must be a valid URL that starts with http:// or "
         "https://."
     )
     with pytest.raises(SettingsError, match=r"^--timeout is soon, but must be a number\.$"):
@@ -451,18 +459,27 @@ def test_a_folder_of_settings_that_may_not_be_entered_is_told(tmp_path: Path) ->
         ({"HTTP_PROXY": "http://a:1", "http_proxy": "http://b:2"}, {"http://": "http://b:2"}),
         ({"ALL_PROXY": "socks5://a:1", "NO_PROXY": "x.org, *"}, {}),
         (
-            {"NO_PROXY": "x.org,LOCALHOST,127.0.0.1,10.0.0.0/8,::1,[::2],fd00::/8,http://a.org"},
+            {
+                "NO_PROXY": "x.org,LOCALHOST,127.0.0.1,::1,[::2],http://a.org,.b.org,*.c.org:80,[::3]:1"
+            },
             dict.fromkeys(
                 (
                     "all://*x.org",
                     "all://LOCALHOST",
                     "all://127.0.0.1",
-                    "all://10.0.0.0/8",
                     "all://[::1]",
                     "all://[::2]",
-                    "http://a.org",
+                    "http://*a.org",
+                    "all://*.b.org",
+                    "all://*.c.org:80",
+                    "all://[::3]:1",
                 )
             ),
+        ),
+        # Of these httpx knows nothing, or raises.
+        (
+            {"NO_PROXY": "10.0.0.0/8,fd00::/8,1:2:3,[,x:y,<local>,192.168.*,a b,\u00e4.org,,[x]:1"},
+            {},
         ),
     ],
 )
@@ -475,6 +492,7 @@ def test_proxies_are_read_as_httpx_needs_them(
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert settings.proxies() == found
+    httpx.AsyncClient(mounts=dict.fromkeys(settings.proxies()), trust_env=False)
 
 
 @pytest.mark.parametrize("url", ["ftp://u:tortuga@h:1", "u:tortuga@h:x", "http://[::1", "http://"])

@@ -80,6 +80,14 @@ async def test_what_is_no_use_says_why(base: str, path: str, part: str) -> None:
         await web_fetch(OPEN).run({"url": f"{base}{path}"})
 
 
+async def test_the_certificates_of_the_environment_are_used(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such")
+    with pytest.raises(ToolError, match="check SSL_CERT_FILE"):
+        await OPEN.get(f"{base}/page")
+
+
 @pytest.mark.parametrize(
     "url",
     [
