@@ -124,13 +124,12 @@ faults: install
 	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults $(PYTEST_ARGS)
 
 bench: install
-	$(BIN)/python -m benchmarks.bench $(or $(BENCH_ARGS),--write)
+	$(BIN)/python -m benchmarks.bench $(or $(BENCH_ARGS),--write) $(if $(PEERS),--peers)
 	$(BIN)/python -m benchmarks.delegated_steps
 	$(BIN)/python -m benchmarks.recipes
 	$(BIN)/python -m benchmarks.keyboard
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.task_queue
-	$(if $(PEERS),$(BIN)/python -m benchmarks.peers)
 
 gate: install
 	$(BIN)/python -m benchmarks.gate $(GATE_ARGS)

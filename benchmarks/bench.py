@@ -1,8 +1,10 @@
 """Measure KogniTerm beside its floors, in one run, and write the results down.
 
-    python -m benchmarks.bench [--runs 3] [--only start steps …] [--gigabyte] [--write]
+    python -m benchmarks.bench [--runs 3] [--only agents start …] [--peers] [--write]
 
-Ratios are what to quote: all of a row is measured in turn, in the same minutes.
+Ratios are what to quote: all of a row is measured in turn, in the same minutes. `--peers` installs
+codex and Claude Code from npm for the table of agents; `--before PROGRAM` adds the columns of the
+KogniTerm that this program starts, of an earlier checkout with an environment of its own.
 """
 
 from __future__ import annotations
@@ -11,22 +13,24 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import agents, rows
 from benchmarks.measuring import become_subreaper
 from benchmarks.rows import Place, Row
 
 RESULTS = Path(__file__).parent / "results"
 PARTS: Mapping[str, Callable[[Place, int], list[Row]]] = {
+    "agents": agents.compare,
+    "providers": agents.providers,
     "start": rows.start,
-    "warm": rows.warm_start,
-    "homes": rows.homes,
     "steps": rows.steps,
     "output": lambda at, runs: rows.output(at, 100, runs),
     "gigabyte": lambda at, runs: rows.output(at, 1000, 1),
@@ -50,14 +54,14 @@ def machine() -> dict[str, object]:
     }
 
 
-def measure(parts: Sequence[str], runs: int) -> list[Row]:
+def measure(parts: Mapping[str, Callable[[Place, int], list[Row]]], runs: int) -> list[Row]:
     """Measure the parts, telling on standard error which one is measured."""
     found: list[Row] = []
-    for part in parts:
+    for part, rows_of in parts.items():
         began = time.monotonic()
         print(f"{part} …", end="", file=sys.stderr, flush=True)
         with rows.place() as at:
-            found += PARTS[part](at, runs)
+            found += rows_of(at, runs)
         print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)
     return found
 
@@ -73,6 +77,22 @@ def table(found: Sequence[Row]) -> list[str]:
             first = (row.name, ours, row.goal) if index == 0 else ("", "", "")
             lines.append("| " + " | ".join((*first, shown, ratio)) + " |")
     return lines
+
+
+def tables(found: Sequence[Row]) -> list[str]:
+    """Return the table of agents of each environment, then that of all other rows."""
+    lines: list[str] = []
+    for login in dict.fromkeys(row.environment for row in found if row.environment):
+        here = [row for row in found if row.environment == login]
+        names = list(dict.fromkeys(name for row in here for name in row.floors))
+        lines += [f"| {login} | " + " | ".join(["unit", "KogniTerm plain", *names]) + " |",
+                  "|---|---" + "|---:" * (len(names) + 1) + "|"]  # fmt: skip
+        for row in here:
+            values = [row.floors.get(name) for name in names]
+            shown = ["–" if value is None else figure(value) for value in values]
+            lines.append("| " + " | ".join([row.name, row.unit, figure(row.ours), *shown]) + " |")
+        lines.append("")
+    return lines + table([row for row in found if not row.environment])
 
 
 def figure(value: float) -> str:
@@ -95,12 +115,20 @@ at the start {load}.
 
 - `s` is wall time, `CPU` the user and system time of the program and of everything below it. A
   terminal's own work in the kernel is in neither.
-- The model is scripted and answers at once, so all of the time is KogniTerm's own. Approvals,
-  journal and rendering are on; the sandbox is off, as in the floors.
+- The model is scripted and answers at once, so all of the time is the agent's own. Approvals,
+  journal and rendering are on; the sandbox is off, as in the floors, where it is not named.
+- **Environments**: a desktop login has a private runtime folder; a container and an SSH login have
+  none, and `PYTHONUNBUFFERED` is set in the container. All agents ask one server on 127.0.0.1,
+  KogniTerm as Gemini. A task is typed when the screen shows that keys are taken, and sent when it
+  is shown. Before each start, KogniTerm's sessions and memory are removed; a **used home** has
+  {sessions} sessions and {facts} facts. Commands were seen to run, and a sandbox to keep them from
+  writing to the home. **codex** keeps a server running behind its prompt, which is part of its idle
+  memory, as the warm server is; `--no-daemon` starts it without.
 - **bare interpreter**: `python -c pass`. **bare prompt_toolkit**: a prompt and nothing else.
   **LangGraph loop**: the least graph that asks a model and runs commands in a terminal, with its
   imports (`benchmarks/floors.py`). **bash**: the same commands in a shell loop.
-- **Warm** CPU time is that of the client and of its session, looked at while it runs.
+- **Warm** CPU time is that of the client and of its session, looked at while it runs. Each warm
+  figure is of a start that was seen to have a session of the warm server.
 - **Output**: a command that writes lines of 100 bytes. `script -c` (util-linux) also writes
   everything to a file; the plain pipe throws it away. The time of the step is that of the command,
   its CPU time that of the whole run without that of a run whose command writes nothing.
@@ -120,7 +148,15 @@ def write(found: Sequence[Row], where: Mapping[str, object], folder: Path = RESU
     data = {"date": day, "machine": where, "rows": [asdict(row) for row in found]}
     (folder / f"{day}.json").write_text(json.dumps(data, indent=2) + "\n")
     page = folder / f"{day}.md"
-    page.write_text(PAGE.format(day=day, table="\n".join(table(found)), **where))
+    page.write_text(
+        PAGE.format(
+            day=day,
+            table="\n".join(tables(found)),
+            **where,
+            sessions=agents.SESSIONS,
+            facts=agents.FACTS,
+        )
+    )
     return page
 
 
@@ -130,11 +166,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     parser.add_argument("--write", action="store_true", help="write them to benchmarks/results")
+    parser.add_argument("--peers", action="store_true", help="measure other agents too, from npm")
+    parser.add_argument("--before", default="", help="program of an earlier state, to measure too")
     options = parser.parse_args()
     become_subreaper()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     where = machine()
-    found = measure(options.only, options.runs)
-    print("\n".join(table(found)))
+    compare = partial(agents.compare, with_peers=options.peers, before=options.before.split())
+    parts = {**PARTS, "agents": compare}
+    found = measure({part: parts[part] for part in options.only}, options.runs)
+    print("\n".join(tables(found)))
     if options.write:
         print(f"\nWritten: {write(found, where).relative_to(Path.cwd())}")
 

@@ -97,6 +97,14 @@ def sandbox(at: Place) -> float:
     return max(map(sandbox_steps.cost, sandbox_steps.built())) / sandbox_steps.cost("none")
 
 
+def boxed(at: Place) -> float:
+    """Return one ratio of a one-shot of steps in the sandbox to the same without."""
+    free = at.run(at.steps(20))
+    there = replace(at, folder=at.folder / "work")  # a sandbox round the home would hide less
+    there.folder.mkdir(exist_ok=True)
+    return _cpu([word for word in free if word != "--no-sandbox"], there) / _cpu(free, there)
+
+
 def landlock(at: Place) -> float:
     """Return one ratio of a command that Landlock alone confines to one outside."""
     del at
@@ -146,6 +154,7 @@ PARTS: Mapping[str, Part] = {
     "one_shot": Part(one_shot, 3),
     "steps": Part(steps, 3),
     "sandbox": Part(sandbox, 5),
+    "boxed": Part(boxed, 3),
     "landlock": Part(landlock, 5),
     "built": Part(built, 5),
     "output": Part(output, 5),
@@ -170,7 +179,7 @@ def _missing(name: str) -> str:
     """Return what keeps a part from being measured here, or nothing."""
     if name == "output" and not shutil.which("script"):
         return "script (util-linux) is not here"
-    if name in ("sandbox", "built") and not sandbox_steps.built():
+    if name in ("sandbox", "boxed", "built") and not sandbox_steps.built():
         return "no sandbox of namespaces works here"
     if name == "landlock" and name not in sandbox_steps.working():
         return "Landlock does not work here"

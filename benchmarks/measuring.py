@@ -18,6 +18,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,15 @@ PATIENCE = 120.0
 """Seconds without output after which a program is given up."""
 _SUBREAPER = 36
 _POLL = 0.002
+_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+_REPLIES = {
+    b"\x1b[6n": b"\x1b[1;1R",
+    b"\x1b[c": b"\x1b[?62;22c",
+    b"\x1b[?1007$p": b"\x1b[?1007;2$y",
+    b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\",
+    b"\x1b]11;?": b"\x1b]11;rgb:0000/0000/0000\x1b\\",
+}
+"""What a terminal replies to what programs ask it: cursor, kind, wheel mode, and colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +60,12 @@ class Usage:
     """Proportional share (PSS) of all processes in MB, at the last mark."""
 
 
-def become_subreaper() -> None:
-    """Adopt what outlives its parents below this process, so that its CPU time is counted."""
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+def become_subreaper(adopts: int = 1) -> None:
+    """Adopt what outlives its parents below this process, so that its CPU time is counted.
+
+    With 0, what is started from now on and serves later calls too is not taken for a part of one.
+    """
+    ctypes.CDLL(None).prctl(_SUBREAPER, adopts, 0, 0, 0)
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], *, cwd: Path | None = None) -> Usage:
@@ -76,23 +89,47 @@ def quiet(
     environ: Mapping[str, str],
     *,
     cwd: Path | None = None,
-    alone: bool = False,
+    warm: Sequence[int] = (),
 ) -> Usage:
     """Run `argv` like `run`, with its output thrown away: nobody reads it.
 
-    With `alone`, what outlives it is neither waited for nor counted.
+    With the processes of a `warm` server, its CPU time is also what runs for it below them. The
+    kernel keeps no account of what ends there, so that is looked at while `argv` runs, every few
+    milliseconds: what it does last is missing. Raises SystemExit for a start that was not warm.
     """
+    null, before, most = subprocess.DEVNULL, _cpu_of(warm), 0.0
     began = time.perf_counter()
-    null = subprocess.DEVNULL
     with subprocess.Popen(
         argv, env=environ, cwd=cwd, stdin=null, stdout=null, stderr=null
     ) as process:
+        served = not warm
+        while warm and not os.waitid(os.P_PID, process.pid, _ENDED):
+            served |= has_session(warm)
+            most = max(most, _cpu_of(warm) - before)
+            time.sleep(_POLL)
         status, cpu, peak = _reap(process.pid)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - began
-    if process.returncode:
-        raise SystemExit(f"{' '.join(argv)[:300]} failed ({process.returncode})")
-    return Usage(wall, cpu if alone else cpu + _orphans(), peak)
+    if process.returncode or not served:
+        why = process.returncode or "no warm session"
+        raise SystemExit(f"{' '.join(argv)[:300]} failed ({why})")
+    return Usage(wall, cpu + most + _orphans(), peak)
+
+
+def _cpu_of(processes: Sequence[int]) -> float:
+    return sum(map(tree_cpu, processes))
+
+
+def has_session(warm: Sequence[int]) -> bool:
+    """Return whether a process of a warm server has another below it."""
+    return any(len(list(tree(pid))) > 1 for pid in warm)
+
+
+def await_sessions(warm: Sequence[int]) -> None:
+    """Wait until no session of an earlier start is left: its CPU time would be taken off."""
+    until = time.monotonic() + PATIENCE
+    while has_session(warm) and time.monotonic() < until:
+        time.sleep(_POLL)
 
 
 def _both(process: subprocess.Popen[bytes]) -> tuple[list[tuple[float, str]], str]:
@@ -157,10 +194,13 @@ def on_terminal(
     typed: str = "",
     cwd: Path | None = None,
     settle: float = 0.0,
+    servers: Sequence[int] = (),
+    warm: bool = False,
 ) -> Usage:
     """Run `argv` in a terminal until the last mark has come, then end it.
 
-    `typed` is typed at once. `settle` is how long to wait before memory is read, in seconds.
+    `typed` is typed at once. `settle` is how long to wait before memory is read, in seconds; that
+    is also the memory of the trees of `servers`, one of which a `warm` start has its session from.
     """
     began = time.perf_counter()
     pid, terminal = _started(argv, environ, cwd)
@@ -169,37 +209,15 @@ def on_terminal(
         reader = _Reader(terminal)
         for _mark in reader.reach(marks, argv, typed):
             times.append((time.perf_counter() - began, tree_cpu(pid)))
+        if warm and not has_session(servers):
+            raise SystemExit(f"{argv[0]} did not start warm")
         reader.idle(settle)
-        share, peak = tree_share(pid), _peak(pid)
+        share, peak = sum(map(tree_share, (pid, *servers))), _peak(pid)
     finally:
-        _end_tree(pid)
+        end_tree(pid)
         os.close(terminal)
     wall, cpu = times[-1]
     return Usage(wall, cpu, peak, marks=tuple(times), share=share)
-
-
-def seconds_to(
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    marks: Sequence[Mark],
-    *,
-    typed: str = "",
-    cwd: Path | None = None,
-) -> float:
-    """Run `argv` in a terminal and hang up after the last mark; return the seconds until then.
-
-    What serves other calls too, as a warm process does, goes on.
-    """
-    began = time.perf_counter()
-    pid, terminal = _started(argv, environ, cwd)
-    try:
-        times = [
-            time.perf_counter() - began for _mark in _Reader(terminal).reach(marks, argv, typed)
-        ]
-    finally:
-        os.close(terminal)
-        os.waitpid(pid, 0)
-    return times[-1]
 
 
 def _started(argv: Sequence[str], environ: Mapping[str, str], cwd: Path | None) -> tuple[int, int]:
@@ -207,6 +225,10 @@ def _started(argv: Sequence[str], environ: Mapping[str, str], cwd: Path | None) 
     pid, terminal = pty.fork()
     if pid == 0:
         with contextlib.suppress(OSError):
+            mode = termios.tcgetattr(0)
+            mode[3] &= ~termios.ECHO  # only the program shows what is typed
+            termios.tcsetattr(0, termios.TCSANOW, mode)
+            termios.tcsetwinsize(0, (40, 120))
             if cwd is not None:
                 os.chdir(cwd)
             os.execvpe(argv[0], list(argv), dict(environ))
@@ -251,13 +273,15 @@ class _Reader:
             piece = os.read(self.terminal, 1 << 16)
         except OSError:
             return False
-        if b"\x1b[6n" in piece:
-            os.write(self.terminal, b"\x1b[1;1R")
+        for asked, reply in _REPLIES.items():
+            if asked in piece:
+                os.write(self.terminal, reply)
         self.seen = (self.seen + piece)[-(1 << 20) :]
         return bool(piece)
 
 
-def _end_tree(pid: int) -> None:
+def end_tree(pid: int) -> None:
+    """End a process with all below it, and whatever this process has adopted."""
     for one in reversed(list(tree(pid))):
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
@@ -290,36 +314,30 @@ def tree_cpu(pid: int) -> float:
     """Return the CPU time of the tree so far in seconds, to the nanosecond for what still runs."""
     total = 0.0
     for one in tree(pid):
-        for task in _tasks(one):
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                total += int((task / "schedstat").read_text().split()[0]) / 1e9
         with contextlib.suppress(OSError, IndexError, ValueError):
+            total += time.clock_gettime(~one << 3 | 2)  # the clock of that process
             total += _waited_cpu(one)
     return total
 
 
-def cpu_below(server: int, argv: Sequence[str], environ: Mapping[str, str]) -> Usage:
-    """Run `argv` as `quiet` does; its CPU time is also what runs for it below process `server`.
-
-    The kernel keeps no account of what ends there, so that is looked at while `argv` runs, every
-    few milliseconds: what it does last is missing.
-    """
-    null, began, before, most = subprocess.DEVNULL, time.perf_counter(), tree_cpu(server), 0.0
-    with subprocess.Popen(argv, env=environ, stdin=null, stdout=null, stderr=null) as process:
-        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-            most = max(most, tree_cpu(server) - before)
-            time.sleep(_POLL)
-        _, status, used = ended
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(argv)[:300]} failed ({process.returncode})")
-    return Usage(time.perf_counter() - began, used.ru_utime + used.ru_stime + most, 0.0)
+def servers_of(home: Path) -> tuple[int, ...]:
+    """Return the processes that were started with this home, without those below them."""
+    mark, found = f"\0HOME={home}\0".encode(), dict[int, int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            if mark in b"\0" + (folder / "environ").read_bytes():
+                found[int(folder.name)] = int(_stat(folder.name)[1])
+    return tuple(pid for pid, parent in found.items() if parent not in found)
 
 
 def _waited_cpu(pid: int) -> float:
     """Return the CPU time in seconds of what ended below a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _stat(pid)
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int | str) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def tree_share(pid: int) -> float:

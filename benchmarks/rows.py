@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,37 +18,24 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import floors
-from benchmarks import memory as memory_rows
 from benchmarks.measuring import (
     PYTHON,
     ROOT,
     Mark,
     Usage,
     by_turns,
-    cpu_below,
     home,
     middle,
     on_terminal,
     program,
     quiet,
     run,
-    seconds_to,
-    tree_share,
 )
-from kogniterm.host.identity import account_name
-from kogniterm.memory import open_memory
 
 LINE = "x" * 99
 SESSIONS = 2000
 FACTS = 100_000
 TURNS = (10, 1000, 10_000)
-USED_SESSIONS, USED_FACTS = 300, 1000
-LOGINS: Mapping[str, Mapping[str, str]] = {
-    "desktop": {"DISPLAY": ":0"},
-    "container": {"HOSTNAME": "container"},
-    "SSH": {"SSH_CONNECTION": "127.0.0.1 50000 127.0.0.1 22", "SSH_TTY": "/dev/pts/0"},
-}
-"""Variables of a login; only a desktop has a runtime folder."""
 KEYS = (Mark("›", "zq"), Mark("zq"))
 """A prompt takes keys when it shows what was typed."""
 ANSWER = "Hello from the model"
@@ -64,6 +50,8 @@ class Row:
     ours: float
     floors: Mapping[str, float] = field(default_factory=dict)
     goal: str = ""
+    environment: str = ""
+    """The environment in which agents were compared: the floors are other agents then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,127 +145,6 @@ def start(at: Place, runs: int) -> list[Row]:
             {"bare prompt_toolkit": idle_prompt, "prompt_toolkit and LangGraph loop": idle[1]},
             "80"),
     ]  # fmt: skip
-
-
-def warm_start(at: Place, runs: int) -> list[Row]:
-    """Measure calls that find a warm process, beside plain ones."""
-    hello = at.script("hello", [{"text": ANSWER, "repeat": "forever"}])
-    warm = home(at.folder, warm=True)
-    finish = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    finish(at.run(hello), env=warm)
-    if not _serves(at.folder):
-        return []  # warm starts are not available here
-    sockets = Path(warm["XDG_RUNTIME_DIR"], "kogniterm")
-    server = int(next(sockets.glob("*.lock")).read_text())
-    first, twenty = at.run(hello, "--output", "stream-json"), at.run(at.steps(20))
-    calls: Sequence[tuple[str, str, Callable[[Mapping[str, str]], float]]] = (
-        ("prompt takes keys, warm", "0.15",
-         lambda environ: seconds_to(at.prompt(hello), environ, KEYS, cwd=at.folder)),
-        ("first answer, typed at once, warm", "0.6",
-         lambda environ: seconds_to(at.prompt(hello), environ, [Mark(ANSWER)], typed="hi\r",
-                                    cwd=at.folder)),
-        ("one-shot, to the first model request, warm", "0.35",
-         lambda environ: seconds_to(first, environ, [Mark('"model_called"')], cwd=at.folder)),
-        ("one-shot, whole, warm", "",
-         lambda environ: _seconds(partial(finish, at.run(hello), env=environ))),
-        ("20 steps, one-shot, whole, warm", "",
-         lambda environ: _seconds(partial(finish, twenty, env=environ))),
-    )  # fmt: skip
-    try:
-        found = [_warm_row(at, runs, warm, *call) for call in calls]
-        idle = Row("warm server, idle, memory (PSS)", "MB", tree_share(server), goal="60")
-        return [*found, _warm_cpu(at, runs, warm, server, twenty), idle]
-    finally:
-        finish([*at.kogniterm, "warm", "stop"], env=warm)
-
-
-def _warm_row(
-    at: Place,
-    runs: int,
-    warm: Mapping[str, str],
-    name: str,
-    goal: str,
-    call: Callable[[Mapping[str, str]], float],
-) -> Row:
-    found: list[list[float]] = [[], [], []]
-    bare = partial(subprocess.run, python("pass"), env=at.environ, check=True)
-    for _ in range(runs):
-        found[0].append(call(warm))
-        found[1].append(call(at.environ))
-        found[2].append(_seconds(bare))
-    ours, plain, floor = map(middle, found)
-    return Row(name, "s", ours, {"plain": plain, "bare interpreter": floor}, goal)
-
-
-def _warm_cpu(
-    at: Place, runs: int, warm: Mapping[str, str], server: int, argv: Sequence[str]
-) -> Row:
-    """Measure the CPU time of 20 steps: that of the client, and of all below the warm server."""
-    loop_argv = python(floors.LOOP, "20")
-    ours, plain, loop = by_turns(
-        runs,
-        partial(cpu_below, server, argv, warm),
-        partial(quiet, argv, at.environ, alone=True),
-        partial(quiet, loop_argv, at.environ, alone=True),
-    )
-    figures = [middle([one.cpu for one in found]) for found in (ours, plain, loop)]
-    floor = dict(zip(("plain", "LangGraph loop"), figures[1:], strict=True))
-    return Row("20 steps, one-shot, warm", "s CPU", figures[0], floor, "1.0")
-
-
-def _serves(folder: Path) -> bool:
-    """Wait for a warm server below `folder`; return whether there is one."""
-    until = time.monotonic() + 60
-    while not list(folder.rglob("*.sock")):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def homes(at: Place, runs: int) -> list[Row]:
-    """Measure a warm and a plain one-shot in a fresh and a used home, as each login starts it."""
-    hello = at.script("hello", [{"text": ANSWER, "repeat": "forever"}])
-    words, found = at.run(hello, "--output", "stream-json"), []
-    for kind, (login, variables) in itertools.product(("fresh", "used"), LOGINS.items()):
-        folder = at.folder / f"{kind} {login}"
-        folder.mkdir()
-        warm = {**home(folder, warm=True), **variables}
-        if login != "desktop":
-            del warm["XDG_RUNTIME_DIR"]
-        if kind == "used":
-            _use(Path(warm["KOGNITERM_DATA_DIR"]))
-        subprocess.run(words, env=warm, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-        if not _serves(folder):
-            continue
-        try:
-            name = f"one-shot, to the first model request, {kind} home, {login}, warm"
-            first = partial(seconds_to, words, marks=[Mark('"model_called"')], cwd=folder)
-            times = [(first(warm), first({**warm, "KOGNITERM_WARM": "off"})) for _ in range(runs)]
-            ours, plain = map(middle, zip(*times, strict=True))
-            found.append(Row(name, "s", ours, {"plain": plain}))
-        finally:
-            subprocess.run(
-                [*at.kogniterm, "warm", "stop"], env=warm, capture_output=True, check=True
-            )
-    return found
-
-
-def _use(data: Path) -> None:
-    """Fill a data folder with the sessions and facts of a user of some months."""
-    data.mkdir()
-    file = str(data / "kogniterm.db")
-    words = [PYTHON, "-m", "benchmarks.sessions", "--make", str(USED_SESSIONS), file]
-    subprocess.run(words, cwd=ROOT, check=True)
-    with open_memory(file, user=account_name()) as memory:
-        for text in memory_rows.many(memory_rows.read_set(memory_rows.SET)[0], USED_FACTS):
-            memory.add(text, scope="everywhere")
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 # --- steps ------------------------------------------------------------------------------------

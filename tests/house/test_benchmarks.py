@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.bench import machine, table, write
+from benchmarks.bench import machine, table, tables, write
 from benchmarks.rows import Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +31,24 @@ def test_slow_import_fails_the_gate_and_this_checkout_does_not(tmp_path: Path) -
     slow = gate(tmp_path)
     assert slow.returncode == 1, slow.stdout + slow.stderr
     assert "TOO MUCH CPU TIME" in slow.stdout
+
+
+def test_agents_are_columns_of_their_environment() -> None:
+    found = [
+        Row(
+            "first answer", "s", 0.5, {"KogniTerm warm": 0.25, "codex": 1}, environment="container"
+        ),
+        Row("sandboxed", "s", 2, {"codex": 4}, environment="container"),
+        Row("x", "MB", 1),
+    ]
+    assert tables(found) == [
+        "| container | unit | KogniTerm plain | KogniTerm warm | codex |",
+        "|---|---|---:|---:|---:|",
+        "| first answer | s | 0.5 | 0.25 | 1 |",
+        "| sandboxed | s | 2 | – | 4 |",
+        "",
+        *table(found[2:]),
+    ]
 
 
 def test_page_has_ratios_and_no_name_of_the_machine(tmp_path: Path) -> None:

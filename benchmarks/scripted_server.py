@@ -1,56 +1,50 @@
-"""Measure codex and Claude Code beside KogniTerm, in one run, with one scripted model server.
+"""A scripted model on 127.0.0.1 that agents talk to in the protocol of their provider.
 
-    python -m benchmarks.peers [--runs 3] [--steps 20]
-
-The programs come from npm, into a folder that is removed afterwards. The server speaks to each in
-the protocol that it uses, and has every step run a command that does nothing. Sandboxes are off,
-approvals too. Quote the ratios.
+It has every agent run commands that do nothing, whatever it is asked, and then answers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import table
-from benchmarks.measuring import Usage, become_subreaper, home, middle, program, quiet
-from benchmarks.rows import Row
-
-PACKAGES = ("@openai/codex", "@anthropic-ai/claude-code")
-PEERS = ("codex", "Claude Code")
+ANSWER = "Affirmative"
+"""The answer: a word that stands on no screen otherwise."""
 _SHELL = re.compile(r"(execute_command|exec_command|shell_command|shell|bash)", re.IGNORECASE)
-_RESULT = re.compile(rb'"functionResponse"|"type": ?"(?:\w+_call_output|tool_result)"')
-_KEY = "sk-scripted"
+_RESULT = re.compile(
+    rb'"functionResponse"|"type": ?"(?:\w+_call_output|tool_result)"|"role": ?"tool"'
+)
 
 
 @dataclass
 class Requests:
-    """The requests of one run: when the first came, and the size of each in bytes."""
+    """The requests of one run: when each came, and its size in bytes."""
 
-    first: float = 0.0
+    times: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """A model that has `steps` commands run, whatever it is asked, and then answers."""
+    """A model that has `command` run `steps` times, and then answers."""
 
     daemon_threads = True
+    request_queue_size = 64
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.steps, self.requests = steps, Requests()
+        self.expect(0)
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def expect(self, steps: int, command: str = "true") -> Requests:
+        """Begin a run of so many steps; return what is noted of its requests."""
+        self.steps, self.command, self.requests = steps, command, Requests()
+        return self.requests
 
     @property
     def address(self) -> str:
@@ -62,6 +56,7 @@ class ScriptedServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a reply's text waits for the receipt of its head
     server: ScriptedServer
 
     def log_message(self, format: str, *args: object) -> None:
@@ -80,12 +75,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(b"{}", "application/json")
             return
         found = self.server.requests
-        found.first = found.first or time.perf_counter()
+        found.times.append(time.perf_counter())
         found.sizes.append(len(raw))
         body = json.loads(raw)
         done = len(_RESULT.findall(raw))
-        call = _shell_call(body, done) if done < self.server.steps else None
+        call = None
+        if done < self.server.steps:
+            call = _shell_call(body, f"{self.server.command} # {done}")
         events = build(call, f"{done}_{len(found.sizes)}")
+        if build is _ollama:
+            data = "".join(f"{json.dumps(one)}\n" for one in events)
+            self._send(data.encode(), "application/x-ndjson")
+            return
         data = "".join(
             (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n"
             for one in events
@@ -103,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
 Call = tuple[str, dict[str, Any]]
 
 
-def _shell_call(body: Mapping[str, Any], step: int) -> Call | None:
+def _shell_call(body: Mapping[str, Any], command: str) -> Call | None:
     """Return a call of the tool that runs commands; None if the request offers none."""
     offered = [
         tool
         for one in body.get("tools") or []
-        for tool in one.get("functionDeclarations", [one])
+        for tool in one.get("functionDeclarations", [one.get("function", one)])
         if _SHELL.fullmatch(tool.get("name", ""))
     ]
     if not offered:
@@ -120,7 +121,6 @@ def _shell_call(body: Mapping[str, Any], step: int) -> Call | None:
     known = schema.get("properties", {})
     name = "cmd" if "cmd" in known else "command"
     is_list = str(known.get(name, {}).get("type", "")).lower() == "array"
-    command = f"true # {step}"
     arguments: dict[str, Any] = dict.fromkeys(schema.get("required", ()), "measure")
     arguments[name] = ["bash", "-c", command] if is_list else command
     return offered[0]["name"], arguments
@@ -129,7 +129,7 @@ def _shell_call(body: Mapping[str, Any], step: int) -> Call | None:
 def _gemini(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
     del number
     part = (
-        {"text": "done"} if call is None else {"functionCall": {"name": call[0], "args": call[1]}}
+        {"text": ANSWER} if call is None else {"functionCall": {"name": call[0], "args": call[1]}}
     )
     content = {"role": "model", "parts": [part]}
     yield {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
@@ -141,7 +141,7 @@ def _responses(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
     base = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "scripted"}
     item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
     if call is None:
-        text = {"type": "output_text", "text": "done", "annotations": []}
+        text = {"type": "output_text", "text": ANSWER, "annotations": []}
         item |= {"type": "message", "role": "assistant", "content": [text]}
     else:
         item |= {"type": "function_call", "call_id": f"call_{number}", "name": call[0],
@@ -164,7 +164,7 @@ def _messages(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": message}
     if call is None:
         block: dict[str, Any] = {"type": "text", "text": ""}
-        delta = {"type": "text_delta", "text": "done"}
+        delta = {"type": "text_delta", "text": ANSWER}
     else:
         block = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
@@ -177,75 +177,36 @@ def _messages(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
+def _chat(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
+    base = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 1,
+            "model": "scripted"}  # fmt: skip
+    delta: dict[str, Any] = {"role": "assistant", "content": ANSWER}
+    if call is not None:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        one = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+        delta = {"role": "assistant", "content": None, "tool_calls": [one]}
+    finish = "tool_calls" if call else "stop"
+    yield {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}],
+           "usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}}  # fmt: skip
+
+
+def _ollama(call: Call | None, number: str) -> Iterator[dict[str, Any]]:
+    del number
+    base = {"model": "scripted", "created_at": "2026-01-01T00:00:00Z"}
+    message: dict[str, Any] = {"role": "assistant", "content": ANSWER}
+    if call is not None:
+        calls = [{"function": {"name": call[0], "arguments": call[1]}}]
+        message = {"role": "assistant", "content": "", "tool_calls": calls}
+    yield {**base, "message": message, "done": False}
+    yield {**base, "message": {"role": "assistant", "content": ""}, "done": True,
+           "done_reason": "stop", "prompt_eval_count": 9, "eval_count": 9}  # fmt: skip
+
+
 _REPLIES = {
     "streamGenerateContent": _gemini,
     "/responses": _responses,
     "/messages": _messages,
+    "/chat/completions": _chat,
+    "/api/chat": _ollama,
 }
-
-
-def calls(folder: Path, server: str) -> list[tuple[list[str], dict[str, str]]]:
-    """Return the words and the environment of a one-shot of KogniTerm and of each peer."""
-    environ = home(folder)
-    there = {**environ, "OPENAI_KEY": _KEY, "ANTHROPIC_API_KEY": _KEY, "ANTHROPIC_BASE_URL": server,
-             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}  # fmt: skip
-    provider = f'{{name="scripted", base_url="{server}/v1", env_key="OPENAI_KEY"}}'
-    codex = ["-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={provider}"]
-    programs = folder / "node_modules" / ".bin"
-    return [
-        ([*program(), "run", "--no-sandbox", "--mode", "auto", "--model",
-          "google_genai:gemini-2.5-pro", "go"],
-         {**environ, "GOOGLE_API_KEY": _KEY, "GOOGLE_GEMINI_BASE_URL": server}),
-        ([str(programs / "codex"), "exec", "--skip-git-repo-check", *codex, "-m", "scripted",
-          "--dangerously-bypass-approvals-and-sandbox", "go"], there),
-        ([str(programs / "claude"), "-p", "go", "--allowedTools", "Bash"], there),
-    ]  # fmt: skip
-
-
-def one_shot(
-    server: ScriptedServer, folder: Path, words: list[str], environ: Mapping[str, str]
-) -> tuple[Usage, Requests]:
-    """Run a program once; raises SystemExit where it did not do all steps."""
-    server.requests = found = Requests()
-    began = time.perf_counter()
-    used = quiet(words, environ, cwd=folder)
-    if len(found.sizes) <= server.steps:
-        raise SystemExit(f"{words[0]} made {len(found.sizes)} requests for {server.steps} steps")
-    found.first -= began
-    return used, found
-
-
-def rows(results: Sequence[Sequence[tuple[Usage, Requests]]], steps: int) -> Iterator[Row]:
-    """Yield the rows; the first results are KogniTerm's."""
-    for name, unit, value in (
-        ("one-shot, to the first model request", "s", lambda one: one[1].first),
-        (f"{steps} steps, one-shot, whole", "s", lambda one: one[0].wall),
-        (f"{steps} steps, one-shot, whole", "s CPU", lambda one: one[0].cpu),
-        ("a step", "ms", lambda one: (one[0].wall - one[1].first) / steps * 1000),
-        ("first request", "kB", lambda one: one[1].sizes[0] / 1000),
-        ("all requests", "kB", lambda one: sum(one[1].sizes) / 1000),
-    ):
-        ours, *theirs = [middle([value(one) for one in found]) for found in results]
-        yield Row(name, unit, ours, dict(zip(PEERS, theirs, strict=True)))
-
-
-def main() -> None:
-    """Install, measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20)
-    options = parser.parse_args()
-    become_subreaper()
-    with tempfile.TemporaryDirectory(prefix="kogniterm-peers-", dir="/var/tmp") as name:
-        folder, server = Path(name), ScriptedServer(options.steps)
-        install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", name, *PACKAGES]
-        subprocess.run(install, check=True)
-        measures = [
-            partial(one_shot, server, folder, *call) for call in calls(folder, server.address)
-        ]
-        results = zip(*([run() for run in measures] for _ in range(options.runs)), strict=True)
-        print("\n".join(table(list(rows(list(results), options.steps)))))
-
-
-if __name__ == "__main__":
-    main()
