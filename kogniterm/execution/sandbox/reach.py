@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    States = dict[str, tuple[int, ...]]
-
+States = dict[str, tuple[int, ...]]
+"""Folders by their paths, each with its `folder_state`."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """Devices that programs need. Terminals other than a command's own stay closed."""
 
-_COARSE = 1_000_000_000
+_COARSE = 3_000_000_000
 MOST_PARTS = 500
 """A folder with more entries is opened in part: folders first."""
 _SYSTEM = frozenset(
@@ -113,10 +113,10 @@ def _may_open(folder: str, path: str, home: str) -> bool:
     return folder == "/" and name not in _SYSTEM
 
 
-def folder_state(path: str) -> tuple[int, ...]:
+def folder_state(path: str | int) -> tuple[int, ...]:
     """Return values of a folder that change with its entries: nobody can set its ctime."""
     try:
-        seen = os.lstat(path)
+        seen = os.fstat(path) if isinstance(path, int) else os.lstat(path)
     except OSError:
         return ()
     return seen.st_ctime_ns, seen.st_ino, seen.st_dev
@@ -125,7 +125,7 @@ def folder_state(path: str) -> tuple[int, ...]:
 def are_unchanged(states: States, looked: int) -> bool:
     """Return whether folders have the entries that they had at the time `looked`, in nanoseconds.
 
-    Clocks of file systems are coarse, so one that had just changed then may have changed again.
+    Clocks of file systems are coarse, so one that had just changed may have changed again since.
     """
     return all(
         state and state[0] < looked - _COARSE and folder_state(path) == state
