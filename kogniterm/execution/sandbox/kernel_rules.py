@@ -34,7 +34,6 @@ from kogniterm.host.kernel_calls import (
     LIBC,
     NEW_USER,
     check_result,
-    closing_descriptor,
     keep_privileges_out,
 )
 
@@ -63,8 +62,8 @@ _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 SCOPES_FROM = 6
 """The version that can scope signals and abstract sockets (Linux 6.12)."""
 _MOST_KEPT = 4
-_KEPT: dict[str, tuple[int, States, int]] = {}
-"""Rulesets by their rules, each with the time and the folders it was made from."""
+_KEPT: dict[tuple[str, bytes], tuple[int, States, int]] = {}
+"""Rulesets by their rules and the machine's mounts, each with its time and its folders."""
 
 
 def available() -> int:
@@ -90,7 +89,6 @@ def confine(rules: Mapping[str, Any], broker: socket.socket | None = None, files
         _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-    private = rules.get("private")
     scopes = _ABSTRACT_SOCKETS | _SIGNALS if rules["foreign"] else 0
     devices = [*DEVICES, *([os.ttyname(0)] if os.isatty(0) else [])]
     keep_privileges_out()
@@ -98,16 +96,13 @@ def confine(rules: Mapping[str, Any], broker: socket.socket | None = None, files
         _restrict(files)
         # A second layer: the terminal differs from command to command. Other terminals and
         # keyboards give what the user types elsewhere, and disks all files.
-        elsewhere = readable_parts("/", ["/dev"])
-        with closing_descriptor(_make(scopes, [*elsewhere, *devices])) as ruleset:
-            _restrict(ruleset)
-    else:
-        if private is not None and available():
-            with closing_descriptor(_make(0, [*private, *devices], ["/"])) as ruleset:
-                _restrict(ruleset)
+        _restrict(_make(scopes, [*readable_parts("/", ["/dev"]), *devices]))
+    elif available():
+        private = rules.get("private")
+        if private is not None:
+            _restrict(_make(0, [*private, *devices], ["/"]))
         if scopes and available() >= SCOPES_FROM:
-            with closing_descriptor(_make(scopes)) as ruleset:
-                _restrict(ruleset)
+            _restrict(_make(scopes))
     _load(rules, broker)
 
 
@@ -116,13 +111,15 @@ def ruleset_of(rules: Mapping[str, Any]) -> int:
 
     `write`, `close`, `hide` and `show` are the folders that may be written, may not all the same,
     may not be read, and may be all the same; `private` is for temporary files, and `home` the
-    user's home. What Landlock does not know is an exception, so a folder with one is opened by its
-    entries. Therefore the ruleset is kept as long as the entries of those folders are the same.
+    user's home. Landlock knows no exceptions, so a folder with one is opened by its entries, and
+    the ruleset is kept as long as those folders have the same entries, and the same mounts.
     Raises OSError when the kernel refuses.
     """
     if not rules or rules["namespaces"]:
         return 0
-    key = repr([rules[name] for name in ("write", "close", "hide", "show", "private", "home")])
+    names = ("write", "close", "hide", "show", "private", "home")
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
+        key = repr([rules[name] for name in names]), file.read()
     made, listed, ruleset = _KEPT.pop(key, (0, {}, 0))
     if ruleset and not are_unchanged(listed, made):
         os.close(ruleset)
@@ -145,7 +142,10 @@ def ruleset_of(rules: Mapping[str, Any]) -> int:
 
 
 def _restrict(ruleset: int) -> None:
-    check_result(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+    try:
+        check_result(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+    finally:
+        os.close(ruleset)
 
 
 def _make(scopes: int, writable: Sequence[str] = (), readable: Sequence[str] = ()) -> int:
