@@ -4,7 +4,8 @@
     python -m benchmarks.sandbox_steps --kind KIND --count N    runs N commands; `none` is outside
     python -m benchmarks.sandbox_steps --kind KIND --builds N   builds N sandboxes, and runs nothing
 
-The cost of a step is the CPU time of 31 commands less that of one, of all processes; that of a
+The cost of a step is the CPU time of 31 commands less that of one, of all processes, while the
+folder for temporary files holds many, as that of a build machine does; that of a
 sandbox is the CPU time of 31 that are built less that of one. Its memory is the share (PSS) of its
 first process, which only root can read.
 """
@@ -12,12 +13,15 @@ first process, which only root can read.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from benchmarks.measuring import PYTHON, ROOT, become_subreaper, middle, quiet, store_figures
@@ -30,6 +34,7 @@ from kogniterm.host.processes import descendants
 from kogniterm.host.programs import find_program
 
 STEPS = 30
+FILES = 1300
 RUNS = 5
 
 
@@ -82,10 +87,21 @@ def build(kind: SandboxKind, count: int) -> list[float]:
     return times
 
 
+@cache
+def crowded() -> str:
+    """Return a folder with many files, which goes with this process."""
+    folder = tempfile.mkdtemp(prefix="kogniterm-bench-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder)
+    for number in range(FILES):
+        Path(folder, str(number)).touch()
+    return folder
+
+
 def cost(kind: str, what: str = "--count") -> float:
     """Return the CPU time of a step, or of a sandbox (`--builds`), in seconds, from two runs."""
     words = [PYTHON, "-m", "benchmarks.sandbox_steps", "--kind", kind, what]
-    many, one = (quiet([*words, str(n)], os.environ, cwd=ROOT).cpu for n in (STEPS + 1, 1))
+    environ = {**os.environ, "TMPDIR": crowded()}
+    many, one = (quiet([*words, str(n)], environ, cwd=ROOT).cpu for n in (STEPS + 1, 1))
     return (many - one) / STEPS
 
 

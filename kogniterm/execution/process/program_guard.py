@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> NoReturn:
 def _become(
     argv: list[str], folder: str = ".", built: BuiltSandbox | None = None, rules: Any = None
 ) -> NoReturn:
-    from kogniterm.execution.sandbox.kernel_rules import confine
+    from kogniterm.execution.sandbox.kernel_rules import confine, ruleset_of
     from kogniterm.host.kernel_calls import set_signals
 
     try:
@@ -85,7 +85,7 @@ def _become(
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(folder)
         if built is not None:
-            confine(rules, built.broker)
+            confine(rules, built.broker, ruleset_of(rules))
         os.execvp(argv[0], argv)
     except OSError as error:
         os.write(2, f"{error.filename or argv[0]}: {os.strerror(error.errno or 0)}\n".encode())

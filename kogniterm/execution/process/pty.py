@@ -205,6 +205,8 @@ def start_inside(
     """
     from kogniterm.execution.sandbox import kernel_rules, namespaces  # once, before the fork
 
+    rules = order["view"]["rules"]
+    files = kernel_rules.ruleset_of(rules)
     leading = None if built.init else Leading(os.getpid(), "", NOTHING)
     slave = -1
 
@@ -222,7 +224,7 @@ def start_inside(
 
     def inside() -> NoReturn:
         broker = built.broker.fileno() if built.broker is not None else 0
-        close_all_but(slave, report, complaints, *handed.values(), broker)
+        close_all_but(slave, report, complaints, *handed.values(), broker, files)
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         for number in range(3):
@@ -238,7 +240,7 @@ def start_inside(
             os.setpgid(0, 0)
             os.tcsetpgrp(0, os.getpid())
             set_signals(signal.SIG_DFL)
-            kernel_rules.confine(order["view"]["rules"], built.broker)
+            kernel_rules.confine(rules, built.broker, files)
             channel = _move_up(channel, above := max(handed) + 1)
             _renumber([*handed.values()], [*handed], above)
             _become_shell(order)

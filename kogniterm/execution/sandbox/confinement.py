@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from kogniterm.execution.sandbox import planted
 from kogniterm.execution.sandbox.kinds import GIVES, Gives, SandboxKind
-from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
+from kogniterm.execution.sandbox.reach import DEVICES, folders_between, real, within, writable_parts
 
 _KERNEL_FILES = (
     "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",
@@ -29,7 +29,6 @@ _KERNEL_SECRETS = (
     "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug",
     "/proc/kallsyms", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats",
 )  # fmt: skip
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _LINKS = {
     "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
     "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
@@ -98,7 +97,7 @@ class Sandbox:
             "shared": shared and not self.reads_only,
             "mounts": list(mounts.first()) if built else [],
             "protection": list(mounts.protection(write=write)) if built and not ahead else [],
-            "rules": self._rules(shell_files, temporary) if self.kind != "none" else {},
+            "rules": self._rules(mounts) if self.kind != "none" else {},
         }
 
     def variables(self, temporary: str) -> Mapping[str, str]:
@@ -133,9 +132,13 @@ class Sandbox:
     def can_start_in(self, folder: str, temporary: str) -> bool:
         """Return whether a command inside can start in `folder`; it may be covered there."""
         path = real(folder)
-        if not self.gives.private_tmp or within(path, real(self.workspace)):
+        if within(path, real(self.workspace)):
             return True
         mounts = _Mounts(self, temporary, temporary)
+        if not self.gives.private_tmp:
+            covered = mounts.private()
+            ways = (way for folder in covered for way in mounts.ways_below(folder))
+            return path in covered or not _below(path, covered) or _below(path, ways)
         return mounts.leaves_visible(path) or mounts.has_private(path)
 
     def search(self) -> planted.GuardedFiles:
@@ -188,8 +191,8 @@ class Sandbox:
         single = {real(name) for name in files if os.path.isfile(name)}  # noqa: PTH113 - many names
         return [*there, *sorted(name for name in single if not _below(name, there))]
 
-    def _rules(self, shell_files: str, temporary: str) -> dict[str, object]:
-        """Return the arguments of `kernel_rules.confine`."""
+    def _rules(self, mounts: _Mounts) -> dict[str, object]:
+        """Return what confines a command (`kernel_rules`)."""
         from kogniterm.execution.sandbox import kernel_rules
         from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
 
@@ -210,16 +213,17 @@ class Sandbox:
                 # A mount that is read-only lets pipes with a name, and devices, be written.
                 rules["private"] = _temporary_folders(real(self.home))
             return rules
-        hidden, roots = _tops((*self.list_concealed(), real(shell_files))), self.roots()
+        covers = [*mounts.hidden, *mounts.private()]
+        ways = [way for folder in mounts.private() for way in mounts.ways_below(folder)]
         return {
             **rules,
             "home": real(self.home),
             "steady": self.reads_only,
-            "write": [] if self.reads_only else roots,
-            "close": [*self.kept_closed(), *hidden, *_sessions_below(roots)],
-            "hide": hidden,
-            "show": [path for path in self.programs() if _below(path, hidden)],
-            "private": [temporary],
+            "write": [] if self.reads_only else self.roots(),
+            "close": [*mounts.closed, *mounts.hidden],
+            "hide": [*covers, "/dev"],
+            "show": [*ways, *(path for path in self.programs() if _below(path, covers))],
+            "private": [mounts.temporary],
         }
 
     def programs(self) -> list[str]:
@@ -232,20 +236,20 @@ class _Mounts:
 
     def __init__(self, box: Sandbox, shell_files: str, temporary: str) -> None:
         self._box = box
-        self._temporary = temporary
+        self.temporary = temporary
         self._home = real(box.home)
-        self._closed = box.kept_closed()
+        self.closed = box.kept_closed()
         self._roots = box.roots()
         self._parts = _tops(
             part
             for root in self._roots
-            for part in writable_parts(root, self._closed, self._home, can_cover=True)
+            for part in writable_parts(root, self.closed, self._home, can_cover=True)
         )
         own = real(shell_files)
-        self._hidden = _tops((*box.list_concealed(), *_sessions_below(self._parts), own))
+        self.hidden = _tops((*box.list_concealed(), *_sessions_below(self._parts), own))
         self._above = [
             path
-            for path in self._hidden
+            for path in self.hidden
             if any(within(root, path) for root in self._roots) and not _below(path, self._parts)
         ]
         self._covers: dict[str, list[str]] = {}
@@ -259,8 +263,8 @@ class _Mounts:
 
     def has_private(self, path: str) -> bool:
         """Return whether there is a folder of this name in the private /tmp."""
-        below = (Path(path).relative_to(root) for root in self._private() if within(path, root))
-        return any(Path(self._temporary, part).is_dir() for part in below)
+        below = (Path(path).relative_to(root) for root in self.private() if within(path, root))
+        return any(Path(self.temporary, part).is_dir() for part in below)
 
     def first(self) -> Iterator[Sequence[str]]:
         """Yield the mounts made once, which decide where commands can write."""
@@ -277,7 +281,7 @@ class _Mounts:
                 yield "--ro-bind", path, path
         # In the others a write would be lost without an error.
         for folder in ("/dev", *self._covers):
-            if folder not in self._private():
+            if folder not in self.private():
                 yield "--remount-ro", folder
 
     def protection(self, *, write: bool) -> Iterator[Sequence[str]]:
@@ -292,9 +296,9 @@ class _Mounts:
                 yield "--ro-bind-try", _EMPTY, path
         writes = write and bool(self._parts)
         found = self._box.search() if writes else planted.GuardedFiles()
-        closed = [path for path in self._closed if writes and Path(path).exists()]
+        closed = [path for path in self.closed if writes and Path(path).exists()]
         inside = [path for path in (*closed, *found.kept) if self._is_kept(path, closed)]
-        hidden = [p for p in self._hidden if p not in self._above and self._is_visible(p)]
+        hidden = [p for p in self.hidden if p not in self._above and self._is_visible(p)]
         # Folders above these must stay where they are. They come first, from the top down: mounted
         # later, one would uncover what is protected in it.
         pinned = {path for path in found.pinned if self._is_kept(path, ())}
@@ -316,13 +320,21 @@ class _Mounts:
 
     def _is_kept(self, path: str, closed: Sequence[str]) -> bool:
         """Return whether a mount keeps `path`: it can be written, and is not in what is closed."""
-        more = [one for one in (*self._closed, *self._hidden) if one != path or path not in closed]
+        more = [one for one in (*self.closed, *self.hidden) if one != path or path not in closed]
         return _below(path, self._parts) and not _below(path, more)
 
-    def _private(self) -> list[str]:
+    def private(self) -> list[str]:
         """Return where the private folder for temporary files is seen."""
         found = _temporary_folders(self._home)
         return [folder for folder in found if not _below(folder, self._parts)]
+
+    def ways_below(self, folder: str) -> list[str]:
+        """Return the entries of `folder` by which the ways to workspaces lead."""
+        return [
+            (*folders_between(root, folder), root)[0]
+            for root in self._roots
+            if within(root, folder) and root != folder
+        ]
 
     def _private_folders(self) -> Iterator[Sequence[str]]:
         """Mount the private /tmp, also where TMPDIR points, and an empty /run.
@@ -330,14 +342,9 @@ class _Mounts:
         Sockets of docker, D-Bus or an ssh agent lie in /run. What leads to a workspace below /tmp
         is shown as it is, so that a write beside the workspace is an error.
         """
-        for folder in self._private():
-            yield "--bind", self._temporary, folder
-            ways = [
-                (*folders_between(root, folder), root)[0]
-                for root in self._roots
-                if within(root, folder) and root != folder
-            ]
-            self._covers[folder] = ways
+        for folder in self.private():
+            yield "--bind", self.temporary, folder
+            self._covers[folder] = ways = self.ways_below(folder)
             for way in dict.fromkeys(ways):
                 if way not in self._roots:
                     yield "--ro-bind", way, way
@@ -373,7 +380,7 @@ class _Mounts:
 def _devices() -> Iterator[Sequence[str]]:
     """Yield the devices of programs, and links and folders that they expect in /dev."""
     yield "--tmpfs", "/dev"
-    for path in _DEVICES:
+    for path in DEVICES:
         if Path(path).exists():
             yield "--dev-bind", path, path
     for name, target in _LINKS.items():
@@ -414,8 +421,8 @@ def _own_programs() -> tuple[str, ...]:
 def _tops(paths: Iterable[str]) -> list[str]:
     """Return the paths of which none lies below another."""
     found: list[str] = []
-    for path in sorted(set(paths)):
-        if not _below(path, found):
+    for path in sorted(set(paths), key=lambda path: path.split("/")):  # parents right before
+        if not found or not within(path, found[-1]):
             found.append(path)
     return found
 

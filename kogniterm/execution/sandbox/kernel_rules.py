@@ -19,14 +19,21 @@ import errno
 import os
 import resource
 import socket
+import stat
 import struct
+import time
 
-from kogniterm.execution.sandbox.reach import readable_parts, writable_parts
+from kogniterm.execution.sandbox.reach import (
+    DEVICES,
+    are_unchanged,
+    readable_parts,
+    within,
+    writable_parts,
+)
 from kogniterm.host.kernel_calls import (
     LIBC,
     NEW_USER,
     check_result,
-    closing_descriptor,
     keep_privileges_out,
 )
 
@@ -35,6 +42,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from kogniterm.execution.sandbox.reach import States
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -52,8 +61,9 @@ _FILE_ONLY = (1 << 1) | _READ_FILE | _TRUNCATE
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 SCOPES_FROM = 6
 """The version that can scope signals and abstract sockets (Linux 6.12)."""
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
-"""Devices that everything writes to. Terminals other than the command's own stay closed."""
+_MOST_KEPT = 4
+_KEPT: dict[tuple[str, bytes], tuple[int, States, int]] = {}
+"""Rulesets by their rules and the machine's mounts, each with its time and its folders."""
 
 
 def available() -> int:
@@ -62,19 +72,14 @@ def available() -> int:
     return max(0, version)
 
 
-_CLOSED_DEVICES = ("/dev/pts", "/dev/input")
-"""Other terminals and keyboards: reading them would take what the user types elsewhere."""
-
-
-def confine(rules: Mapping[str, Any], broker: socket.socket | None = None) -> None:
+def confine(rules: Mapping[str, Any], broker: socket.socket | None = None, files: int = 0) -> None:
     """Confine this process for good, as `rules` say, if any; raises OSError when it is refused.
 
     `families`: sockets that may be opened; local ones only with a `broker` (`local_sockets`).
     `foreign`: the machine's processes can be seen. `namespaces`: they keep the files; then
     `private` are the only folders that can be written, and all others cannot where the kernel can
     refuse it, or it is missing; none are made inside, which could mount. Without them Landlock
-    keeps the files: `write`, `close`, `hide` and `show` are the folders that may be written, may
-    not all the same, may not be read, and may be all the same, and `home` is the user's home.
+    keeps them, by `files`, what `ruleset_of` gives, and all devices but common ones.
     `steady`: no file may get another mode, owner, time or attribute, which Landlock itself does not
     refuse. `processes` are the most that may run at once, 0 for no limit.
     """
@@ -84,35 +89,69 @@ def confine(rules: Mapping[str, Any], broker: socket.socket | None = None) -> No
         _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-    private = rules.get("private")
-    own = [os.ttyname(0)] if os.isatty(0) else []
+    scopes = _ABSTRACT_SOCKETS | _SIGNALS if rules["foreign"] else 0
+    devices = [*DEVICES, *([os.ttyname(0)] if os.isatty(0) else [])]
+    keep_privileges_out()
     if not rules["namespaces"]:
-        closed, home = rules["close"], rules["home"]
-        parts = [part for root in rules["write"] for part in writable_parts(root, closed, home)]
-        readable = readable_parts("/", (*rules["hide"], *_CLOSED_DEVICES))
-        keep_files([*parts, *rules["private"], *DEVICES, *own], [*readable, *rules["show"]])
-    elif private is not None and available():
-        keep_files([*private, *DEVICES, *own], ["/"])
-    if rules["foreign"]:
-        scope()
+        _restrict(files)
+        # A second layer: the terminal differs from command to command. Other terminals and
+        # keyboards give what the user types elsewhere, and disks all files.
+        _restrict(_make(scopes, [*readable_parts("/", ["/dev"]), *devices]))
+    elif available():
+        private = rules.get("private")
+        if private is not None:
+            _restrict(_make(0, [*private, *devices], ["/"]))
+        if scopes and available() >= SCOPES_FROM:
+            _restrict(_make(scopes))
     _load(rules, broker)
 
 
-def scope() -> bool:
-    """Keep signals and abstract sockets of this process inside, and all it starts.
+def ruleset_of(rules: Mapping[str, Any]) -> int:
+    """Return a ruleset that keeps files as `rules` say; 0 where namespaces do, or nothing does.
 
-    Returns whether the kernel can. Raises OSError when it refuses.
+    `write`, `close`, `hide` and `show` are the folders that may be written, may not all the same,
+    may not be read, and may be all the same; `private` is for temporary files, and `home` the
+    user's home. Landlock knows no exceptions, so a folder with one is opened by its entries, and
+    the ruleset is kept as long as those folders have the same entries, and the same mounts.
+    Raises OSError when the kernel refuses.
     """
-    version = available()
-    if version >= SCOPES_FROM:
-        _restrict(struct.pack("=QQQ", 0, 0, _ABSTRACT_SOCKETS | _SIGNALS), (), (), 0)
-    return version >= SCOPES_FROM
+    if not rules or rules["namespaces"]:
+        return 0
+    names = ("write", "close", "hide", "show", "private", "home")
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
+        key = repr([rules[name] for name in names]), file.read()
+    made, listed, ruleset = _KEPT.pop(key, (0, {}, 0))
+    if ruleset and not are_unchanged(listed, made):
+        os.close(ruleset)
+        ruleset = 0
+    if not ruleset:
+        made, listed = time.time_ns(), {}
+        hide, closed, home = rules["hide"], rules["close"], rules["home"]
+        writable = list(rules["private"])
+        for root in rules["write"]:
+            writable += writable_parts(root, closed, home, listed=listed)
+        readable = readable_parts("/", hide, listed)
+        for place in rules["show"]:
+            inner = [one for one in hide if not within(place, one)]
+            readable += readable_parts(place, inner, listed)
+        ruleset = _make(0, [*writable, "/dev"], readable)
+    _KEPT[key] = made, listed, ruleset
+    for old in list(_KEPT)[:-_MOST_KEPT]:
+        os.close(_KEPT.pop(old)[2])
+    return ruleset
 
 
-def keep_files(writable: Sequence[str], readable: Sequence[str]) -> None:
-    """Keep this process's files for good: write below `writable` only, read below `readable` too.
+def _restrict(ruleset: int) -> None:
+    try:
+        check_result(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+    finally:
+        os.close(ruleset)
 
-    Raises OSError when the kernel refuses; the caller must then not go on.
+
+def _make(scopes: int, writable: Sequence[str] = (), readable: Sequence[str] = ()) -> int:
+    """Return a new ruleset: write below `writable` only, read below `readable` too.
+
+    Without both it keeps no files. `scopes` are left out where the kernel has none.
     """
     version = available()
     handled = _WRITES | _READ_FILE
@@ -120,37 +159,39 @@ def keep_files(writable: Sequence[str], readable: Sequence[str]) -> None:
         handled |= _REFER
     if version >= 3:
         handled |= _TRUNCATE
-    attributes = struct.pack("=QQ", handled, 0)[: 16 if version >= 4 else 8]
-    _restrict(attributes, writable, readable, handled)
-
-
-def _restrict(
-    attributes: bytes, writable: Sequence[str], readable: Sequence[str], handled: int
-) -> None:
-    keep_privileges_out()
-    with closing_descriptor(
-        check_result(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    ) as ruleset:
+    if not writable:
+        handled = 0
+    size = 8 if version < 4 else 16 if version < SCOPES_FROM else 24
+    attributes = struct.pack("=QQQ", handled, 0, scopes)[:size]
+    ruleset = check_result(LIBC.syscall(_CREATE_RULESET, attributes, size, 0))
+    try:
         for path in readable:
             _allow(ruleset, path, _READ_FILE)
         for path in writable:
             _allow(ruleset, path, handled)
-        check_result(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
+    except OSError:
+        os.close(ruleset)
+        raise
+    return ruleset
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     """Add a rule for what is at `path`; nothing for a link, or for what is not there any more."""
     try:
-        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
         return
-    with closing_descriptor(found) as place:
-        mode = os.fstat(place).st_mode
-        if mode & 0o170000 != 0o040000:
+    try:
+        kind = stat.S_IFMT(os.fstat(place).st_mode)
+        if kind != stat.S_IFDIR:
             rights &= _FILE_ONLY
-        if mode & 0o170000 != 0o120000:
+        if kind != stat.S_IFLNK:
             rule = struct.pack("=Qi", rights, place)
             check_result(LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
+    finally:
+        os.close(place)
 
 
 _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 8, 32

@@ -13,6 +13,7 @@ import fnmatch
 import os
 import re
 import stat
+import time
 import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.execution.sandbox.reach import folders_between, within
+from kogniterm.execution.sandbox.reach import (
+    States,
+    are_unchanged,
+    folder_state,
+    folders_between,
+    within,
+)
 
 _NAMES = Path(__file__).with_name("protected_names.toml")
 MOST_ENTRIES = 50_000
@@ -44,6 +51,9 @@ _KEPT_READ_ONLY = ("config", "config.worktree", "hooks", "info/attributes", "com
 State = tuple[int | str, ...]
 _CONTENTS: dict[tuple[int, ...], str] = {}
 """Digests of guarded files as they were found, so that each content is read once."""
+Finds = tuple[int, list[tuple[str, str]]]
+_FOUND: dict[tuple[str, str], tuple[int, States, Finds]] = {}
+"""What was found in each folder of a workspace, with its state and the time before the look."""
 How = Literal["appeared", "changed", "removed"]
 
 
@@ -131,6 +141,29 @@ def _rank(path: str) -> tuple[int, str]:
     return (0 if acts else 2 if "/." in path else 1), path
 
 
+def _sort_out(folder: str, entries: list[tuple[str, bool]]) -> list[tuple[str, str]]:
+    """Return what each entry of a folder that counts is to a search, and its name."""
+    if folder and {name for name, _ in entries} >= _REPOSITORY:
+        return [("repository", "")]
+    guarded, skipped = protected_names("guarded"), protected_names("not_searched")
+    packages, data = protected_names("packages"), protected_names("only_data")
+    inside, hooks = "/." in f"/{folder}", _HOOKS.search(folder) is not None
+    found = []
+    for name, is_folder in entries:
+        hidden = name.startswith(".")
+        if name == ".git" or name in guarded:
+            found.append(("repository" if name == ".git" and is_folder else "guard", name))
+        elif is_folder and name not in skipped:
+            found.append(("below", name))
+        elif is_folder:
+            if name in packages or (hidden and name not in data):
+                found.append(("cache", name))
+        # In `packages` also as a link to a folder of packages.
+        elif inside or hooks or hidden or name in packages or _read_by_tools().match(name):
+            found.append(("program" if hooks and not inside else "file", name))
+    return found
+
+
 class _Search:
     """A search below the open folder `root`, the workspace, which follows no link."""
 
@@ -139,48 +172,56 @@ class _Search:
 
     def look(self, folder: str, below: deque[str]) -> int:
         """Search one folder; return its number of entries. `below` gets the folders in it."""
-        guarded, skipped = protected_names("guarded"), protected_names("not_searched")
-        packages = protected_names("packages")
-        inside, hooks = "/." in f"/{folder}", _HOOKS.search(folder) is not None
-        with _opened(self.root, folder) as place:
-            entries = [] if place is None else _entries_in(place, MOST_ENTRIES)
-            if place is not None and len(entries) >= MOST_ENTRIES:
-                self.found.stopped = f"{self.workspace}/{folder}"
-                entries = _asked_for(place)  # too many to look at each: ask for the names instead
-            names_here = {name for name, _ in entries}
-            if names_here >= _REPOSITORY and folder:
-                self.repository(folder)
-                return len(entries)
-            for name, is_folder in entries:
-                path = f"{folder}/{name}" if folder else name
-                if name == ".git" and is_folder:
-                    self.repository(path)
-                elif name == ".git" or name in guarded:
-                    self._guard(path)
-                elif not folder and name.startswith(".") and not self._hidden:
-                    continue
-                elif is_folder and name not in skipped:
-                    below.append(path)
-                elif (
-                    is_folder
-                    and name not in packages
-                    and (not name.startswith(".") or name in protected_names("only_data"))
-                ):
-                    continue
-                elif place is not None and (
-                    inside
-                    or hooks
-                    or name.startswith(".")
-                    or name in packages  # also a link to a folder of packages
-                    or _read_by_tools().match(name)
-                ):
+        count, finds = self._finds_in(folder)
+        noted = []
+        for how, name in finds:
+            path = f"{folder}/{name}" if folder and name else folder or name
+            if how == "repository":
+                self.repository(path)
+            elif how == "guard":
+                self._guard(path)
+            elif not folder and name.startswith(".") and not self._hidden:
+                continue
+            elif how == "below":
+                below.append(path)
+            else:
+                noted.append((how, name, path))
+        if noted:
+            with _opened(self.root, folder) as place:
+                for how, name, path in noted:
+                    if place is None:
+                        break
                     with suppress(OSError):
                         seen = os.stat(name, dir_fd=place, follow_symlinks=False)
-                        # Of a cache it counts only that it is there.
-                        state = (0,) if is_folder else _state(place, name, seen)
-                        if not hooks or inside or seen.st_mode & 0o111:
+                        if how != "program" or seen.st_mode & 0o111:
+                            # Of a cache it counts only that it is there.
+                            state = (0,) if how == "cache" else _state(place, name, seen)
                             self.found.states[f"{self.workspace}/{path}"] = state
-            return len(entries)
+        return count
+
+    def _finds_in(self, folder: str) -> Finds:
+        """Return the number of entries of a folder, and those that count, by what they are.
+
+        They are known from an earlier search as long as the folder has the same entries.
+        """
+        path = f"{self.workspace}/{folder}" if folder else self.workspace
+        looked, states, finds = _FOUND.get((self.workspace, folder), (0, {}, (0, [])))
+        if states and are_unchanged(states, looked):
+            return finds
+        with _opened(self.root, folder) as place:
+            if place is None:
+                return 0, []
+            looked, states = time.time_ns(), {path: folder_state(place)}
+            entries = _entries_in(place, MOST_ENTRIES)
+            if len(entries) >= MOST_ENTRIES:
+                self.found.stopped = f"{self.workspace}/{folder}"
+                # Too many to look at each: ask for the names instead.
+                return len(entries), _sort_out(folder, _asked_for(place))
+        if len(_FOUND) > MOST_ENTRIES:
+            _FOUND.clear()
+        finds = len(entries), _sort_out(folder, entries)
+        _FOUND[self.workspace, folder] = looked, states, finds
+        return finds
 
     def repository(self, folder: str) -> None:
         """Note the files that configure git in a repository's folder, and in its submodules."""

@@ -1,7 +1,7 @@
 """The parts of a folder that a sandbox may open, where others below it must stay closed.
 
-Used before a sandbox starts (bubblewrap's mounts) and inside its first process (Landlock's rules),
-so it looks at names only and follows no link.
+Used before a sandbox starts (its mounts) and in the supervisor (Landlock's rules), so it looks at
+names only and follows no link.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+States = dict[str, tuple[int, ...]]
+"""Folders by their paths, each with its `folder_state`."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+"""Devices that programs need. Terminals other than a command's own stay closed."""
 
+_COARSE = 3_000_000_000
 MOST_PARTS = 500
 """A folder with more entries is opened in part: folders first."""
 _SYSTEM = frozenset(
@@ -38,14 +43,19 @@ def real(path: str) -> str:
 
 
 def writable_parts(
-    root: str, closed: Sequence[str], home: str, *, can_cover: bool = False
+    root: str,
+    closed: Sequence[str],
+    home: str,
+    *,
+    can_cover: bool = False,
+    listed: States | None = None,
 ) -> list[str]:
     """Return the parts of the folder `root` that may be written.
 
     A home, and everything above it, is opened by its entries and never as a whole: new names at
     its top would steer shells and logins. Hidden entries stay closed there. Elsewhere a folder is
     opened as a whole, unless something in `closed` lies below it and the sandbox cannot cover that
-    afterwards.
+    afterwards. `listed` gets the states of the folders whose entries were looked at.
     """
     if any(within(root, one) for one in closed):
         return []
@@ -53,7 +63,7 @@ def writable_parts(
     if not broad and (can_cover or not any(within(one, root) for one in closed)):
         return [root]
     parts: list[str] = []
-    for path, is_folder in _entries(root):
+    for path, is_folder in _entries(root, listed):
         if any(within(path, one) for one in closed):
             continue
         if broad and not _may_open(root, path, home):
@@ -61,20 +71,20 @@ def writable_parts(
         if not is_folder:
             parts.append(path)
         else:
-            parts += writable_parts(path, closed, home, can_cover=can_cover)
+            parts += writable_parts(path, closed, home, can_cover=can_cover, listed=listed)
     return parts
 
 
-def readable_parts(root: str, hidden: Sequence[str]) -> list[str]:
+def readable_parts(root: str, hidden: Sequence[str], listed: States | None = None) -> list[str]:
     """Return the parts of the folder `root` that may be read: all that are not in `hidden`."""
     if any(within(root, one) for one in hidden):
         return []
     if not any(within(one, root) for one in hidden):
         return [root]
     parts: list[str] = []
-    for path, is_folder in _entries(root, most=None):
+    for path, is_folder in _entries(root, listed, most=None):
         if is_folder:
-            parts += readable_parts(path, hidden)
+            parts += readable_parts(path, hidden, listed)
         elif path not in hidden:
             parts.append(path)
     return parts
@@ -103,8 +113,32 @@ def _may_open(folder: str, path: str, home: str) -> bool:
     return folder == "/" and name not in _SYSTEM
 
 
-def _entries(folder: str, most: int | None = MOST_PARTS) -> Iterable[tuple[str, bool]]:
+def folder_state(path: str | int) -> tuple[int, ...]:
+    """Return values of a folder that change with its entries: nobody can set its ctime."""
+    try:
+        seen = os.fstat(path) if isinstance(path, int) else os.lstat(path)
+    except OSError:
+        return ()
+    return seen.st_ctime_ns, seen.st_ino, seen.st_dev
+
+
+def are_unchanged(states: States, looked: int) -> bool:
+    """Return whether folders have the entries that they had at the time `looked`, in nanoseconds.
+
+    Clocks of file systems are coarse, so one that had just changed may have changed again since.
+    """
+    return all(
+        state and state[0] < looked - _COARSE and folder_state(path) == state
+        for path, state in states.items()
+    )
+
+
+def _entries(
+    folder: str, listed: States | None, most: int | None = MOST_PARTS
+) -> Iterable[tuple[str, bool]]:
     """Return (path, whether it is a folder) of what is in `folder`, links left out."""
+    if listed is not None:
+        listed[folder] = folder_state(folder)
     try:
         with os.scandir(folder) as found:
             entries = [

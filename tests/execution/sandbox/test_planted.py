@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.planted import find_planted
+from kogniterm.execution.sandbox.reach import folder_state
 from kogniterm.host.programs import SYSTEM_PATH, find_program
 from kogniterm.host.safe_git import repository_outside
 from tests.support.executing import BUILT, KINDS, outside_tmp, sandbox_round
@@ -366,3 +368,26 @@ def test_a_search_leaves_no_descriptor_open(box: Sandbox, work: Path) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     box.search()
     assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_a_folder_that_was_searched_before_is_searched_again_when_it_has_changed(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1 << 62)  # long after all changes
+    sub, beside = work / "sub" / "deep", work.parent / "beside"
+    for folder in (sub, beside):
+        folder.mkdir(parents=True)
+        (folder / "Makefile").touch()
+    box = sandbox_round("landlock", work, work.parent)
+    assert box.search().states.keys() == {f"{sub}/Makefile"}
+    (sub / "Makefile").write_text("all:")
+    known, count = folder_state(str(sub)), 0
+    while folder_state(str(sub)) == known:  # clocks of file systems are coarse
+        count += 1
+        (sub / f".env{count}").touch()
+    found = box.search().states
+    assert found.keys() == {f"{sub}/Makefile", *(f"{sub}/.env{n + 1}" for n in range(count))}
+    sub.parent.rename(work / "moved")
+    (work / "sub").symlink_to(beside.parent)
+    (work / "moved" / "deep" / "Makefile").unlink()
+    assert not any("Makefile" in path for path in box.search().states)

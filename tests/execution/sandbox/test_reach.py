@@ -18,9 +18,10 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
+from kogniterm.execution.sandbox.reach import are_unchanged, folder_state
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.types import CommandResult
-from tests.support.executing import KINDS, outside_tmp
+from tests.support.executing import KINDS, outside_tmp, private_folder_of
 from tests.support.programs import require_sandbox
 
 PYTHON = shutil.which("python3") or "python3"
@@ -264,6 +265,41 @@ def test_the_own_terminal_can_be_opened_by_its_name(shell: CommandExecutor) -> N
     assert shell.run('echo said > "$(tty)"; echo too > /dev/tty').text.split() == ["said", "too"]
 
 
+def test_devices_that_show_what_the_machine_holds_are_closed(shell: CommandExecutor) -> None:
+    disks = [str(path) for path in Path("/dev").glob("[lsv][od][ao]*")]
+    for device in (*disks, "/dev/kmsg", "/dev/mem", "/dev/tty0"):
+        assert shell.run(f"head -c 1 < {device}").exit_code != 0, device
+    assert (
+        shell.run("head -c 1 /dev/urandom > /dev/null && echo it > /dev/stdout").text.strip()
+        == "it"
+    )
+
+
+# --- files that come and go -----------------------------------------------------------------------
+
+
+def test_files_of_a_home_are_seen_as_they_are_at_each_command(
+    shell: CommandExecutor, ground: Ground
+) -> None:
+    notes, netrc = ground.home / "notes.txt", ground.home / ".netrc"
+    assert shell.run(f"cat {notes}").text.strip() == "as it was"
+    (ground.home / "draft").write_text("replaced\n")
+    (ground.home / "draft").replace(notes)
+    assert shell.run(f"cat {notes}").text.strip() == "replaced"
+    notes.replace(netrc)
+    assert "replaced" not in shell.run(f"cat {netrc}").text
+
+
+def test_a_folder_counts_as_unchanged_only_when_its_clock_could_show_a_change(place: Path) -> None:
+    known = {str(place): folder_state(str(place))}
+    later = known[str(place)][0] + 10**10
+    assert are_unchanged(known, later)
+    assert not are_unchanged(known, known[str(place)][0])
+    (place / "new").touch()
+    os.utime(place, ns=(0, 0))
+    assert not are_unchanged(known, later)
+
+
 # --- temporary files ----------------------------------------------------------------------------
 
 
@@ -273,6 +309,18 @@ def test_temporary_files_last_for_the_session(shell: CommandExecutor) -> None:
     assert shell.run(f"echo kept > {temporary}/{name}").exit_code == 0
     assert shell.run(f"cat {temporary}/{name}").text.strip() == "kept"
     assert not Path("/tmp", name).exists()
+
+
+def test_files_of_other_sessions_cannot_be_read(ground: Ground) -> None:
+    with open_executor(ground.home / "work") as other:
+        folder = private_folder_of(other)
+        (folder / "left").write_text("hidden-value")
+        for work in (ground.home / "work", folder.parent):
+            box = ground.box(work)
+            with open_executor(work, sandbox=box, workspace=work) as executor:
+                result = executor.run(f"cat {folder}/*; echo x > {folder}/left")
+            assert (result.exit_code != 0, "hidden-value" in result.text) == (True, False)
+        assert (folder / "left").read_text() == "hidden-value"
 
 
 def test_a_write_into_nothing_is_an_error(shell: CommandExecutor, ground: Ground) -> None:
