@@ -2,7 +2,8 @@
 
 The nodes think and read; nothing here changes the world. No checkpointer and no interrupt: the
 graph ends while an action request is pending, and the journal is what survives. `think` enters it
-again with the observations in the state.
+again with the observations in the state. Nodes and routes are coroutines: LangGraph would run each
+plain function on a thread of its own.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     return {"messages": results, "plan": plan, "pending": pending, "halt": halt, "usage": usage}
 
 
-def final_response(state: GraphState) -> GraphState:
+async def final_response(state: GraphState) -> GraphState:
     """Return the text of the last AIMessage, or the reason it stated, as the answer."""
     message = last_ai(state["messages"])
     text = message.text if message is not None else ""
@@ -288,7 +289,7 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     return reply
 
 
-def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "execute_tool"]:
+async def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "execute_tool"]:
     """Return the first node: a new input is planned first, an observation continues its step."""
     messages = state["messages"]
     if unanswered_calls(messages):
@@ -298,7 +299,7 @@ def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "e
     return "decide_action"
 
 
-def route_decision(state: GraphState) -> str:
+async def route_decision(state: GraphState) -> str:
     """After a model call: run its tool calls, or finish."""
     if state.get("failure") is not None:
         return END
@@ -308,7 +309,7 @@ def route_decision(state: GraphState) -> str:
     return "final_response"
 
 
-def route_observed(state: GraphState) -> str:
+async def route_observed(state: GraphState) -> str:
     """After tool calls: end while anything waits outside or the model ended, else think on."""
     if state.get("pending"):
         return END

@@ -450,14 +450,15 @@ class CommandExecutor:
             ours = {encode(k): export_line(k, v) for k, v in options.secrets.items()}
             told = self.cwd
             missing = self._carry(lane, files, {**overlay, **ours}, ending, notes, start)
-            if self.cwd != told and self._lineages.elsewhere is None:
-                notes.append(f"The shell is now in {self.cwd}.")
+            now = self.cwd
+            if now != told and self._lineages.elsewhere is None:
+                notes.append(f"The shell is now in {now}.")
         result = command_result(
             command,
             ending,
             keeper,
             duration,
-            cwd=self.cwd,
+            cwd=now,
             jobs=self._jobs.news(),
             notes=notes,
             ours=files.traces(),

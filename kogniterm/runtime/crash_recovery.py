@@ -165,6 +165,8 @@ def outcome_unknown(intent: Intent) -> events.Notice:
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
     """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
+    if not journal.state.unsettled:
+        return ()
     shell, command = request.effect == "command", journal.show_request(request).command
     test = approval.repeats if shell else _same_text
     return tuple(

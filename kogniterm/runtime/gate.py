@@ -63,16 +63,15 @@ class Gate:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
         if request.effect == "command":
             self.prepare()
-        self._io = io
-        judged = self._by_policy(request, io)
+        self._io, cwd = io, self.executor.cwd
+        judged = self._by_policy(request, io, cwd)
         if judged.verdict.kind != "deny":
-            judged = await self._heard(judged, io)
+            judged = await self._heard(judged, io, cwd)
         request, report, verdict = judged.request, judged.report, judged.verdict
         if request.effect == "command" and verdict.kind != "deny":
             asked = Decision("approve", request.command, "person")
             likely = asked if verdict.kind == "ask" else _policy_decision(request, verdict)
             self.policy.confine(likely, report, ahead=True)
-        cwd = self.executor.cwd
         states = self.policy.file_states(request, report)
         shown = self.journal.record(Requested(request, cwd, self.env_hash, states)).request
         told = self.journal.record(Judged(request.id, report, verdict))
@@ -82,20 +81,20 @@ class Gate:
     def judge_again(self, request: ActionRequest, before: Verdict) -> JudgedRequest:
         """Judge a request that waits by the mode in use now; what a hook said `before` holds."""
         assert self._io is not None
-        judged = self._by_policy(request, self._io)
+        judged = self._by_policy(request, self._io, self.executor.cwd)
         by_hook = bool(before.trace) and before.trace[-1].origin.startswith("hook ")
         if by_hook and judged.verdict.kind == "allow":
             return judged._replace(verdict=before)
         return judged
 
-    async def _heard(self, judged: JudgedRequest, io: TurnIO) -> JudgedRequest:
+    async def _heard(self, judged: JudgedRequest, io: TurnIO, cwd: str) -> JudgedRequest:
         """Return the verdict after extensions. Raises `RefusedError` where one ends the turn."""
         said = await self.extensions.before_action(judged.request, io.sink)
         if said.request != judged.request:
-            judged = self._by_policy(said.request, io)
+            judged = self._by_policy(said.request, io, cwd)
         verdict, report = judged.verdict, judged.report
         if said.choice == "allow" and verdict.kind == "ask":
-            return self._by_policy(said.request, io, allowing=said.trace)
+            return self._by_policy(said.request, io, cwd, allowing=said.trace)
         if verdict.kind == "deny" or said.choice not in ("ask", "deny"):
             return judged
         others = verdict.reasons if verdict.kind == "ask" else report.reasons
@@ -103,9 +102,8 @@ class Gate:
         return judged._replace(verdict=stricter)
 
     def _by_policy(
-        self, request: ActionRequest, io: TurnIO, allowing: RuleTrace | None = None
+        self, request: ActionRequest, io: TurnIO, cwd: str, allowing: RuleTrace | None = None
     ) -> JudgedRequest:
-        cwd = self.executor.cwd
         self.journal.given.answers = io.user_answers
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))

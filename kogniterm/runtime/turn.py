@@ -278,8 +278,8 @@ async def settle(
             continue
         agent = journal.state.agents[request.agent] if request.agent else journal.state
         failed = messages.failed_calls(agent.messages, apart=apart)
-        cwd = services.runner.executor.cwd
-        if failed and not services.gate.policy.may_follow(request, failed, cwd):
+        gate, executor = services.gate, services.runner.executor
+        if failed and not gate.policy.may_follow(request, failed, executor.cwd):
             text = messages.held_up_text(failed[0]["name"], failed[0]["args"])
             journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
             continue
@@ -289,8 +289,8 @@ async def settle(
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
                 return None
-        elif services.only_plans and not services.gate.policy.runs_inside(request):
-            services.gate.refuse_acting(request)
+        elif services.only_plans and not gate.policy.runs_inside(request):
+            gate.refuse_acting(request)
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
         else:

@@ -37,6 +37,10 @@ class Hit(NamedTuple):
     excerpt: str
 
 
+_WITH_TEXT = ("input", "node", "outcome")
+"""The kinds of records that `text_of` finds words in."""
+
+
 def add_missing(database: Database, session_id: str) -> None:
     """Index the turns of a session that the index does not cover yet."""
     with database.transaction():
@@ -61,7 +65,7 @@ def _turns_from(
     """Yield number, text and last record of the turns after the record `covered` of `turn`."""
     texts: list[str] = []
     last = covered
-    for stored in stored_records(database, session_id, covered + 1):
+    for stored in stored_records(database, session_id, covered + 1, kinds=_WITH_TEXT):
         with suppress(StorageCorruptError):
             body = stored.record().body
             if isinstance(body, InputReceived):

@@ -397,8 +397,9 @@ class MemoryService:
                         self.journal.append(usage_note(read.usage, read.model, turn))
 
     def _records(self, cursor: int) -> list[Record]:
-        """Return the records of the conversation since `cursor`, with some before it."""
-        return list(self.journal.state.conversation(self.journal.records(max(1, cursor - BEFORE))))
+        """Return what was said in the conversation since `cursor`, with some before it."""
+        records = self.journal.records(max(1, cursor - BEFORE), kinds=("input", "turn_ended"))
+        return list(self.journal.state.conversation(records))
 
     @contextlib.contextmanager
     def _quietly(self, what: str) -> Iterator[None]:

@@ -320,18 +320,24 @@ class StoredRecord:
 
 
 def stored_records(
-    database: Database, session_id: str, first: int = 1, last: int | None = None
+    database: Database,
+    session_id: str,
+    first: int = 1,
+    last: int | None = None,
+    kinds: Collection[str] = (),
 ) -> Iterator[StoredRecord]:
     """Yield the rows of a journal from number `first` to `last`, in order, unchecked.
 
-    They are fetched page by page, so that no query stays open while the caller writes.
+    With `kinds` (stored names), only rows of these kinds. They are fetched page by page, so that no
+    query stays open while the caller writes.
     """
     until = 2**31 - 1 if last is None else last
+    of_kinds = f"AND kind IN ({', '.join('?' * len(kinds))}) " if kinds else ""
     while True:
         rows = database.execute(
             f"SELECT {COLUMNS} FROM records WHERE session_id = ? AND seq >= ? AND seq <= ? "
-            f"ORDER BY seq LIMIT {_PAGE}",
-            (session_id, first, until),
+            f"{of_kinds}ORDER BY seq LIMIT {_PAGE}",
+            (session_id, first, until, *kinds),
         )
         yield from (StoredRecord(*row) for row in rows)
         if len(rows) < _PAGE:
@@ -340,16 +346,12 @@ def stored_records(
 
 
 def readable_records(
-    database: Database, session_id: str, first: int = 1, kinds: Collection[str] | None = None
+    database: Database, session_id: str, first: int = 1, kinds: Collection[str] = ()
 ) -> Iterator[Record]:
-    """Yield the records of a journal from number `first` on; damaged ones are left out.
-
-    With `kinds` (stored names), only records of these kinds are decoded.
-    """
-    for stored in stored_records(database, session_id, first):
-        if kinds is None or stored.kind in kinds:
-            with suppress(StorageCorruptError):
-                yield stored.record()
+    """Yield the records of a journal from number `first` on; damaged ones are left out."""
+    for stored in stored_records(database, session_id, first, kinds=kinds):
+        with suppress(StorageCorruptError):
+            yield stored.record()
 
 
 def new_row(body: RecordBody, last_seq: int, time: float, last_hash: str) -> StoredRecord:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -329,9 +329,9 @@ class SessionJournal:
             last = max(worked, default=None)
             _update_row(self._database, self._session_id, self._state, last)
 
-    def records(self, from_seq: int = 1) -> Iterator[Record]:
-        """Yield the readable records from `from_seq` on, in order."""
-        return readable_records(self._database, self._session_id, from_seq)
+    def records(self, from_seq: int = 1, kinds: Collection[str] = ()) -> Iterator[Record]:
+        """Yield the readable records from `from_seq` on, in order; see `codec.stored_records`."""
+        return readable_records(self._database, self._session_id, from_seq, kinds)
 
     def reload(self) -> None:
         """Read the state again, after the stored records were changed."""
