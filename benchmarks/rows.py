@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -228,11 +230,21 @@ def _warm_cpu(
 def _serves(folder: Path) -> bool:
     """Wait for a warm server below `folder`; return whether there is one."""
     until = time.monotonic() + 60
-    while not list(folder.rglob("*.sock")):
+    while not any(map(_listens, folder.rglob("*.sock"))):
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
     return True
+
+
+def _listens(path: Path) -> bool:
+    """Return whether a server has loaded and listens at a socket, whose path may be long."""
+    opened = os.open(path.parent, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tried:
+            return tried.connect_ex(f"/proc/self/fd/{opened}/{path.name}") == 0
+    finally:
+        os.close(opened)
 
 
 def homes(at: Place, runs: int) -> list[Row]:
