@@ -18,7 +18,6 @@ def main() -> int:
     interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if interruptible:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _forget_working_folder()
     if sys.stdout and sys.argv[1:] in (["--version"], ["-V"]):
         from kogniterm.host.checkout import running_version
@@ -34,14 +33,15 @@ def main() -> int:
     from kogniterm.installed import parts
 
     for around_call in parts("AROUND_CALL"):
-        return int(around_call(sys.argv[1:], _run))
-    return _run()
+        return int(around_call(sys.argv[1:], run_here))
+    return run_here()
 
 
-def _run() -> int:
+def run_here() -> int:
     """Run the command line in this process."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     from kogniterm.cli.main import main as run
-    from kogniterm.host.langsmith_stand_in import keep_out
+    from kogniterm.host.stand_ins import keep_out
 
     keep_out()
     status = run(sys.argv[1:])

@@ -39,9 +39,10 @@ from kogniterm.__main__ import main
 
 sys.exit(main())
 '''
-ALLOWED = {"prompt_toolkit", "wcwidth", "langsmith", "_distutils_hack", "sitecustomize"}
-"""prompt_toolkit and its dependencies, and LangSmith's stand-in; the last two are added by an
-installed setuptools and by the Python of Debian."""
+STAND_INS = {"langsmith", "langgraph_sdk", "requests"}
+ALLOWED = STAND_INS | {"prompt_toolkit", "wcwidth", "_distutils_hack", "sitecustomize"}
+"""prompt_toolkit and its dependencies; the last two are added by an installed setuptools and by the
+Python of Debian."""
 
 
 def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:

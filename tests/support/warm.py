@@ -90,14 +90,14 @@ def quick_server(runtime: Path) -> Iterator[None]:
         until_found(folder, server)
         yield
     finally:
-        server.terminate()
+        end_servers(folder)  # whose process was forked from this one
         server.wait()
 
 
 def until_found(folder: Path, server: subprocess.Popen[bytes] | None = None) -> Path:
-    """Wait for a server in the folder and return its socket; fail at once where it has ended."""
+    """Wait for a server in the folder and return its socket; fail at once where it has failed."""
     end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end and (server is None or server.poll() is None):
+    while time.monotonic() < end and (server is None or not server.poll()):
         for found in folder.glob("*.sock"):
             if _listens(found):
                 return found

@@ -22,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kogniterm.addons.warm.warm_place import socket_name
-from kogniterm.host.langsmith_stand_in import keep_out
 from kogniterm.host.processes import process_file
+from kogniterm.host.stand_ins import keep_out
 
 IDLE_SECONDS = 20 * 60
 """Seconds without a session after which the server ends."""
@@ -68,7 +68,7 @@ def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
     Both descriptors are from `warm_start`; the process holds the lock.
     """
     os.umask(0o077)
-    os.pwrite(lock, b"%d" % os.getpid(), 0)
+    _note_process(lock, os.getpid())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, bound)
     if Path(os.fsdecode(listener.getsockname())).name == socket_name():
         _serve(listener, lock, idle)
@@ -81,6 +81,15 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
 
     # What a fork shares stays shared only as long as nobody writes to it.
     gc.freeze()
+    # A child does not have the pages of files that loading read: a tenth of the memory.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    if child := os.fork():
+        _note_process(lock, child)
+        if signal.SIGTERM in signal.sigpending():
+            os.kill(child, signal.SIGTERM)
+        os._exit(0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+    _note_process(lock, os.getpid())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for sessions
     listener.listen(WAITING)
     server, ends = os.getpid(), time.monotonic() + idle
@@ -100,6 +109,10 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
                 be_session(connection, client, server, lambda: _stamps(files) == stamps)
 
 
+def _note_process(lock: int, pid: int) -> None:
+    os.pwrite(lock, b"%-9d" % pid, 0)  # over a longer number too
+
+
 def _load() -> str:
     """Import the libraries; return the names of all files that this depends on, with NUL between.
 
@@ -113,9 +126,8 @@ def _load() -> str:
     keep_out()
     for module in (*PRELOADED, *FIRST_TURN):
         importlib.import_module(module)
-        gc.collect()
+        gc.collect(0)
     _prepare()
-    gc.collect()
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     own = [file for file in package.rglob("*.*") if file.suffix != ".pyc"]

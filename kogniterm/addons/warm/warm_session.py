@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from kogniterm.__main__ import run_here
 from kogniterm.addons.warm import warm_place as place
-from kogniterm.cli.main import main
 from kogniterm.errors import KognitermError
 from kogniterm.host.processes import process_file
 from kogniterm.host.terminal_owner import TerminalJob, set_user_job
@@ -90,13 +90,10 @@ def _adopt(connection: socket.socket, client: int) -> None:
         setattr(sys, f"__{name}__", stream)
     set_user_job(_ClientJob(connection, terminal))
     gc.enable()
-    gc.set_threshold(50_000, 10, 10)
 
 
 def _run() -> int:
-    status = main(sys.argv[1:])
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+    status = run_here()
     # As `multiprocessing` ends its processes: freeing all memory would copy what is shared.
     threading._shutdown()  # type: ignore[attr-defined]  # joins threads and runs what waits for that
     atexit._run_exitfuncs()

@@ -24,7 +24,7 @@ ENDS_OF_TASKS = frozenset({2, 3, 4, 5, 130})
 
 def main(arguments: list[str]) -> int:
     """Do the task in the file that `arguments` name and return the exit status."""
-    from kogniterm.host.langsmith_stand_in import keep_out
+    from kogniterm.host.stand_ins import keep_out
 
     keep_out()
     from kogniterm.cli.json_output import StreamJsonSink, failure

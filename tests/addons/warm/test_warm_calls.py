@@ -287,7 +287,7 @@ def test_the_server_takes_less_than_its_limit(warm: Warm) -> None:
     memory = 1024 * int(held.split("Pss:")[1].split()[0])
     # The same libraries take a fifth more on Python 3.14 than on 3.11: 80 and 66 MB for langgraph,
     # langchain-core, pydantic, httpx and prompt_toolkit.
-    limit = 85_000_000 if sys.version_info < (3, 14) else 100_000_000
+    limit = 66_000_000 if sys.version_info < (3, 14) else 80_000_000
     assert 20_000_000 < memory < limit
 
 

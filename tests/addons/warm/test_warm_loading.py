@@ -13,7 +13,7 @@ from kogniterm.cli import options
 LOAD = """
 import importlib, json, os, sys
 from kogniterm.addons.warm.warm_server import PRELOADED
-from kogniterm.host.langsmith_stand_in import keep_out
+from kogniterm.host.stand_ins import keep_out
 
 def load():
     keep_out()

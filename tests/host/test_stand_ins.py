@@ -1,4 +1,4 @@
-"""LangSmith's stand-in, compared with the real package, and real runs with it."""
+"""The stand-ins, compared with the real packages, and real runs with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.fake_gemini import FakeGemini
 
-KEEP_OUT = "from kogniterm.host.langsmith_stand_in import keep_out; keep_out()\n"
+KEEP_OUT = "from kogniterm.host.stand_ins import keep_out; keep_out()\n"
 OFF = "import langsmith; langsmith.configure(enabled=False)\n"
 ASKED = """
 import json
@@ -66,7 +66,7 @@ def loaded(*words: str, home: Path, **environ: str) -> tuple[int, set[str]]:
 def assert_kept_out(modules: set[str]) -> None:
     """Check that LangSmith was asked for, and its client not loaded."""
     assert {"langsmith", "langsmith.run_helpers"} <= modules
-    assert not modules & {"langsmith.client", "langsmith.schemas"}
+    assert not modules & {"langsmith.client", "langsmith.schemas", "langgraph_sdk.client"}
 
 
 def test_langsmith_says_the_same_with_tracing_off() -> None:
@@ -82,6 +82,7 @@ def test_a_scripted_run_loads_none_of_it(tmp_path: Path) -> None:
     status, modules = loaded(*words, home=tmp_path)
     assert status == 0
     assert_kept_out(modules)
+    assert not modules & {"requests.models", "urllib3", "websockets"}
 
 
 def test_a_run_with_gemini_loads_none_of_it(tmp_path: Path, fake_gemini: FakeGemini) -> None:
@@ -116,9 +117,41 @@ print(traceable(lambda: "called")())
     assert python(KEEP_OUT + code) == "called\n"
 
 
+def test_langgraph_works_with_and_without_the_real_packages() -> None:
+    code = """
+import operator, sys
+from typing import Annotated, TypedDict
+import requests as imported_early
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime, get_runtime
+from langgraph._internal._retry import default_retry_on
+State = TypedDict("State", {"n": Annotated[int, operator.add]})
+def node(state, runtime: Runtime[dict]):
+    assert get_runtime().context == runtime.context
+    return {"n": runtime.context["add"]}
+graph = StateGraph(State, context_schema=dict)
+graph.add_node("node", node)
+graph.add_edge(START, "node")
+graph.add_edge("node", END)
+print(graph.compile().invoke({"n": 1}, context={"add": 2}), default_retry_on(OSError()))
+print(any(name.startswith(("urllib3", "langgraph_sdk.client")) for name in sys.modules))
+import requests.adapters
+from langgraph.pregel.remote import RemoteGraph
+from langgraph_sdk.auth.types import BaseUser
+reply = imported_early.Response()
+reply.status_code = 503
+error = imported_early.HTTPError(response=reply)
+print(default_retry_on(error), isinstance(error, requests.exceptions.HTTPError))
+print(RemoteGraph.__module__, BaseUser.__module__)
+"""
+    real, stood_in = (python(before + code).splitlines() for before in ("", KEEP_OUT))
+    assert [real.pop(1), stood_in.pop(1)] == ["True", "False"]
+    assert stood_in == real
+
+
 THREADS = """
 import sys, threading
-from kogniterm.host.langsmith_stand_in import keep_out
+from kogniterm.host.stand_ins import keep_out
 sys.setswitchinterval(1e-6)
 def use():
     begin.wait()
