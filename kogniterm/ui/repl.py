@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import (
@@ -52,6 +53,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
+DRAWING = (
+    "kogniterm.text.redact",
+    "kogniterm.ui.screen.renderer",
+    "kogniterm.ui.questions.approval",
+)
+OPENING = (
+    "kogniterm.ui.asking_approver",
+    "kogniterm.ui.commands.command_table",
+    "kogniterm.ui.quiet_moments",
+)
+"""Modules that are imported behind the prompt: to draw, and to take inputs for a session."""
 BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm config path).")
 
 
@@ -94,6 +106,15 @@ class Wiring(NamedTuple):
     first_input: str | None = None
     guide: Guide | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+async def import_modules(*names: str) -> None:
+    """Import modules on a thread, where keys are taken meanwhile.
+
+    Each is waited for by itself, so that a user who leaves waits for one of them only.
+    """
+    for name in names:
+        await asyncio.to_thread(import_module, name)
 
 
 class Repl:
@@ -162,7 +183,7 @@ class Repl:
 
     async def _load(self) -> None:
         try:
-            await asyncio.to_thread(self._import_rest)
+            await import_modules(*DRAWING)
             self.display.open(self.front.surface, self.wiring.clock)
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
@@ -175,6 +196,7 @@ class Repl:
                 if not wanted:
                     self.front.exit(EXIT_DONE)
                     return
+            await import_modules(*OPENING)
             await self.reopen(wanted)
             self._drafts.begin()
             if self._updates is not None:
@@ -187,18 +209,12 @@ class Repl:
             self.display.say(of_system(error) or BROKEN, "error")
             self.front.exit(EXIT_NOT_DONE)
 
-    def _import_rest(self) -> None:
-        import kogniterm.ui.questions.approval
-        import kogniterm.ui.quiet_moments
-        import kogniterm.ui.screen.renderer  # noqa: F401  # the imports are the work
-
-        assert self.registry
-
     async def _set_up(self) -> bool:
         """Return whether there is a model for a session, after asking for one where needed."""
         wiring = self.wiring
         if wiring.set_up is None or wiring.session_id is not None or wiring.sessions:
             return True
+        await import_modules("kogniterm.ui.set_up")
         from kogniterm.ui.set_up import SetUpScreen
 
         front, terminal = self.front, self.front.terminal_files
