@@ -290,10 +290,8 @@ class Repl:
             self.display.say,
         )
 
-    @cached_property
-    def registry(self) -> Registry:
-        """The slash commands, loaded on first use: the prompt takes keys without them."""
-        return Registry(self._commands())
+    registry = cached_property[Registry](lambda self: Registry(self._commands()))
+    """The slash commands, loaded on first use: the prompt takes keys without them."""
 
     @property
     def session(self) -> LiveSession:
