@@ -87,6 +87,14 @@ def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return closest_word(word, known, cutoff=cutoff)
 
 
+def list_verb(
+    subparsers: argparse._SubParsersAction[Parser], name: str, told: str, parser: Parser
+) -> None:
+    """Add a verb to the help with a `parser` that others share; one for each would be slow."""
+    subparsers._choices_actions.append(subparsers._ChoicesPseudoAction(name, [], told))
+    subparsers._name_parser_map[name] = parser
+
+
 def _name_of(action: argparse.Action) -> str:
     """Return the option as it is typed in full, or the word as the help calls it."""
     return max(action.option_strings, key=len, default="") or str(action.metavar or action.dest)

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from kogniterm.cli import options
-from kogniterm.cli.argument_parser import Parser, nearest
+from kogniterm.cli.argument_parser import Parser, list_verb, nearest
 from kogniterm.cli.options import GENERAL, SESSION, VERB_GROUPS, Example, add_session_options
 from kogniterm.cli.streams_and_signals import (
     complain,
@@ -138,11 +138,12 @@ def build_parser(asked: options.Verb | None = None) -> Parser:
     )
     add_session_options(parser)
     subparsers = parser.add_subparsers(title=_("Commands"), prog="kogniterm", metavar=_("COMMAND"))
+    listed = Parser(add_help=False)
     for verb in options.VERBS:
         if verb is asked:
             load_verb(verb).add_parser(subparsers)
         else:
-            subparsers.add_parser(verb.name, help=_(verb.help), add_help=False)
+            list_verb(subparsers, verb.name, _(verb.help), listed)
     return parser
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
     from kogniterm.runtime.operations.updates import UpdateWatch
+    from kogniterm.runtime.replay.recorded_events import PastTurns
+    from kogniterm.runtime.session import LiveSession
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
     from kogniterm.ui.questions.session_list import SessionRow
@@ -99,16 +101,18 @@ class Opener:
         self._paths = first.paths
         self.model_lists: ModelLists | None = None
         self._updates: UpdateWatch | None = None
+        self._settings: Settings | None = None
 
     async def set_up(self, screen: SetUpScreen) -> bool:
         """Ask for a model where none is configured; return whether there is one now."""
-        from kogniterm.host.installation import own_command
-        from kogniterm.ui.set_up import SetUp
-
-        settings = await asyncio.to_thread(self._call.load_settings)
+        settings = self._settings = await asyncio.to_thread(self._call.load_settings)
         # A file of keys that was named takes the place of the one that would be written.
         if self._call.env_file or not await asyncio.to_thread(_needs_set_up, settings, self._paths):
             return True
+        self._settings = None
+        from kogniterm.host.installation import own_command
+        from kogniterm.ui.set_up import SetUp
+
         tour = own_command("tour", "--lang", language())
         if await SetUp(screen, settings, self._paths, tour=tour).choose():
             self._explain = True
@@ -120,15 +124,24 @@ class Opener:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
         from kogniterm.runtime.opening import model_lists
+        from kogniterm.ui.repl import Opened, import_modules
+
+        await import_modules("kogniterm.runtime.operations.updates", *build.FIRST_TURN)
         from kogniterm.runtime.operations.updates import UpdateWatch
-        from kogniterm.runtime.replay.recorded_events import past_turns
-        from kogniterm.ui.repl import Opened
 
         self._updates = self._updates or UpdateWatch(self._paths.cache / "update-told")
-        settings = await asyncio.to_thread(self._call.load_settings)
-        await asyncio.to_thread(build.preload)
-        self.model_lists = model_lists(settings, self._paths)
-        session = build.open_session(settings, folder=self._folder, session_id=session_id)
+        settings, self._settings = self._settings, None
+        if settings is None:
+            settings = await asyncio.to_thread(self._call.load_settings)
+        self.model_lists = await asyncio.to_thread(model_lists, settings, self._paths)
+        opening = asyncio.get_running_loop().run_in_executor(
+            None, partial(build.open_session, settings, folder=self._folder, session_id=session_id)
+        )
+        try:
+            session = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            (await opening).close()  # the user left meanwhile
+            raise
         self.folder = session.folder
         first_run, self._first_run = self._first_run, False
         explain, self._explain = self._explain, False
@@ -140,9 +153,15 @@ class Opener:
             model_reason=model_reason(settings, session.model) if explain else None,
             first_run=first_run,
             notices=session.notices,
-            past=past_turns(session) if session_id is not None else None,
+            past=_past_turns(session) if session_id is not None else None,
             updates=self._updates,
         )
+
+
+def _past_turns(session: LiveSession) -> PastTurns:
+    from kogniterm.runtime.replay.recorded_events import past_turns
+
+    return past_turns(session)
 
 
 def _call_add_ons() -> None:

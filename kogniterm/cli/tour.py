@@ -111,7 +111,7 @@ class _Tour:
         """Open the session in the tour's own folders."""
         from kogniterm import settings
         from kogniterm.runtime import build
-        from kogniterm.ui.repl import Opened
+        from kogniterm.ui.repl import Opened, import_modules
 
         script = self._home / "script"
         script.write_bytes((SCRIPTS / f"{language()}.yaml").read_bytes())
@@ -123,7 +123,7 @@ class _Tour:
             "sandbox": "off",
         }
         chosen = await asyncio.to_thread(settings.load, flags, environ=self._environ)
-        await asyncio.to_thread(build.preload)
+        await import_modules(*build.FIRST_TURN)
         folder = str(self._workspace)
         return Opened(build.open_session(chosen, folder=folder, environ=self._environ))
 

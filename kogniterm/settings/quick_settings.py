@@ -6,9 +6,8 @@ A wrong value reads as the default here; the full load, which runs behind the pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from kogniterm.errors import SettingsError
 from kogniterm.paths import Paths, resolve
@@ -23,8 +22,7 @@ Narrowing = Literal["cuts", "wraps", "wraps-cleared"]
 _TRUE = {"1", "true", "yes", "on", "y", "t"}
 
 
-@dataclass(frozen=True, slots=True)
-class QuickSettings:
+class QuickSettings(NamedTuple):
     """The settings that are read before pydantic is loaded.
 
     `term` and `colorfgbg` are as the terminal reports them; `editor` and `pager` may be empty.

@@ -13,9 +13,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kogniterm.types import ActionRequest, Phrase
+from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.types import ActionRequest
 
 _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"

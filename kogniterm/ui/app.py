@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
 from kogniterm.ui.repl import OpenSession, Repl, Wiring
 from kogniterm.ui.screen.screen_preferences import Preferences
+from kogniterm.ui.slash_commands import Command
 
 
 def open_front(controls: Controls) -> Front:
@@ -22,6 +22,12 @@ def open_front(controls: Controls) -> Front:
     from kogniterm.ui.prompt.terminal_front import TerminalFront
 
     return TerminalFront(controls, sys.stdin, sys.stdout)
+
+
+def load_commands() -> Sequence[Command]:
+    from kogniterm.ui.commands.command_table import COMMANDS
+
+    return COMMANDS
 
 
 def build_repl(
@@ -40,7 +46,7 @@ def build_repl(
     in a thread.
     """
     display = Display(preferences)
-    repl = Repl(open_session, display, COMMANDS, folder, home, wiring)
+    repl = Repl(open_session, display, load_commands, folder, home, wiring)
     controls = Controls(repl, version)
     repl.submit = controls.submit
     repl.front = display.front = front(controls)

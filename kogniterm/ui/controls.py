@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from kogniterm.errors import EXIT_INTERRUPTED
 from kogniterm.runtime.inputs.called_input import is_slash_command, split_line
-from kogniterm.types import UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.turns import Work
@@ -42,6 +41,8 @@ class Controls:
         elif line.startswith("!") and line[1:].strip():
             self._turns.add(Work(shell=line[1:].strip()))
         else:
+            from kogniterm.types import UserInput
+
             self.repl.ask_model(UserInput(line, attachments=self.repl.attachments(line)))
 
     def say_now(self, text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kogniterm.types import ActionRequest, Phrase, Plan
+from kogniterm.types import Phrase
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate, use_language
 from kogniterm.ui.screen.screen_preferences import (
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.types import ActionRequest, Plan
     from kogniterm.ui.screen.paint import Painter
     from kogniterm.ui.screen.renderer import FinishedCommand, ScreenSink
     from kogniterm.ui.screen.surface import Attention

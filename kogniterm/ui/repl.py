@@ -14,9 +14,10 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import cached_property, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import (
     EXIT_DONE,
@@ -28,18 +29,11 @@ from kogniterm.errors import (
 )
 from kogniterm.runtime.inputs.called_input import split_line
 from kogniterm.runtime.named_files import mentions, named_words
-from kogniterm.types import ApprovalMode, Phrase, UserInput
-from kogniterm.types.turn_values import LEFT_OPEN
+from kogniterm.types import Phrase
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.question import (
-    ChoiceQuestion,
-    Option,
-    Value,
-    ask_fixed,
-)
-from kogniterm.ui.quiet_moments import QuietMoments
+from kogniterm.ui.questions.question import ChoiceQuestion, ask_fixed
 from kogniterm.ui.slash_commands import Command, Registry, custom_commands
 from kogniterm.ui.turns import Drafts, Turns, Work
 
@@ -49,19 +43,31 @@ if TYPE_CHECKING:
     from kogniterm.runtime.operations.updates import UpdateWatch
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.types import Job
+    from kogniterm.types import ApprovalMode, Job, UserInput
     from kogniterm.ui.asking_approver import AskingApprover
     from kogniterm.ui.guide import Guide
+    from kogniterm.ui.questions.question import Option, Value
     from kogniterm.ui.questions.session_list import SessionRow
+    from kogniterm.ui.quiet_moments import QuietMoments
     from kogniterm.ui.set_up import SetUpScreen
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
+DRAWING = (
+    "kogniterm.text.redact",
+    "kogniterm.ui.screen.renderer",
+    "kogniterm.ui.questions.approval",
+)
+OPENING = (
+    "kogniterm.ui.asking_approver",
+    "kogniterm.ui.commands.command_table",
+    "kogniterm.ui.quiet_moments",
+)
+"""Modules that are imported behind the prompt: to draw, and to take inputs for a session."""
 BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm config path).")
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """An open session, and what the user is told about it once.
 
     `model_reason` says why this model is used; `past` are the last turns of a session that is
@@ -80,8 +86,7 @@ OpenSession = Callable[[str | None], Awaitable[Opened]]
 """Opens the session with this id, or a new one for None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(NamedTuple):
     """The settings and functions of the REPL besides the session; everything is optional.
 
     `model_lists` returns the models for /model, None before a session was opened. `files` lists the
@@ -100,7 +105,16 @@ class Wiring:
     sessions: Sequence[SessionRow] = ()
     first_input: str | None = None
     guide: Guide | None = None
-    clock: Callable[[], float] = field(default=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+
+
+async def import_modules(*names: str) -> None:
+    """Import modules on a thread, where keys are taken meanwhile.
+
+    Each is waited for by itself, so that a user who leaves waits for one of them only.
+    """
+    for name in names:
+        await asyncio.to_thread(import_module, name)
 
 
 class Repl:
@@ -118,14 +132,13 @@ class Repl:
         self,
         open_session: OpenSession,
         display: Display,
-        commands: Sequence[Command],
+        commands: Callable[[], Sequence[Command]],
         folder: str,
         home: str = "",
         wiring: Wiring | None = None,
     ) -> None:
         self.display = display
         self.wiring = wiring or Wiring()
-        self.registry = Registry(commands)
         self.turns = Turns(self._work, self._refresh)
         self.folder = folder
         self.home = home
@@ -139,12 +152,6 @@ class Repl:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
         self._drafts = Drafts(lambda: self._session, self._draft)
-        self._quiet = QuietMoments(
-            lambda: self._session.memory if self._session is not None else None,
-            lambda: self.front,
-            self.turns,
-            self.display.say,
-        )
 
     async def run(self) -> int:
         """Show the prompt, load behind it, leave cleanly."""
@@ -176,7 +183,7 @@ class Repl:
 
     async def _load(self) -> None:
         try:
-            await asyncio.to_thread(_import_drawing)
+            await import_modules(*DRAWING)
             self.display.open(self.front.surface, self.wiring.clock)
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
@@ -189,6 +196,7 @@ class Repl:
                 if not wanted:
                     self.front.exit(EXIT_DONE)
                     return
+            await import_modules(*OPENING)
             await self.reopen(wanted)
             self._drafts.begin()
             if self._updates is not None:
@@ -206,6 +214,7 @@ class Repl:
         wiring = self.wiring
         if wiring.set_up is None or wiring.session_id is not None or wiring.sessions:
             return True
+        await import_modules("kogniterm.ui.set_up")
         from kogniterm.ui.set_up import SetUpScreen
 
         front, terminal = self.front, self.front.terminal_files
@@ -247,7 +256,7 @@ class Repl:
         _new, refused = self._read_custom_commands()
         follow_preferences(session, self.display)
         self._is_open.set()
-        greet(self.display, replace(opened, notices=(*opened.notices, *refused)))
+        greet(self.display, opened._replace(notices=(*opened.notices, *refused)))
         state = session.state
         if state.draft and not self.front.draft():
             self.front.restore(state.draft)
@@ -270,6 +279,20 @@ class Repl:
 
     # --- the session and its turns --------------------------------------------------------------
 
+    @cached_property
+    def _quiet(self) -> QuietMoments:
+        from kogniterm.ui.quiet_moments import QuietMoments
+
+        return QuietMoments(
+            lambda: self._session.memory if self._session is not None else None,
+            lambda: self.front,
+            self.turns,
+            self.display.say,
+        )
+
+    registry = cached_property[Registry](lambda self: Registry(self._commands()))
+    """The slash commands, loaded on first use: the prompt takes keys without them."""
+
     @property
     def session(self) -> LiveSession:
         """The open session. Raises `UsageError` while it is still being opened."""
@@ -289,6 +312,8 @@ class Repl:
         """Say something to the running turn; queued like any input while none runs."""
         running = self.turns.current
         if self._session is None or running is None or running.shell is not None:
+            from kogniterm.types import UserInput
+
             self.ask_model(UserInput(text))
             return
         self._session.steer(text)
@@ -342,6 +367,7 @@ class Repl:
             self.spawn(self.guard(self._use_quiet_moment()))
 
     async def _run(self, work: Work) -> None:
+        from kogniterm.types import UserInput
         from kogniterm.ui.questions.model_question import ask_user
         from kogniterm.ui.terminal.user_terminal import ask_secret
 
@@ -456,8 +482,9 @@ class Repl:
 
     def _read_custom_commands(self) -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
         """Put the custom commands into the registry; return the new names, and the refusals."""
-        commands, refused = custom_commands(self.session, self._commands)
-        *most, last = self._commands
+        built_in = self._commands()
+        commands, refused = custom_commands(self.session, built_in)
+        *most, last = built_in
         before, self.registry = self.registry, Registry((*most, *commands, last))
         return tuple(one.name for one in commands if not before.knows(one.name)), refused
 
@@ -493,6 +520,8 @@ class Repl:
         A question whose user is gone is left open, to be asked again on resume.
         """
         if not self._leaving:
+            from kogniterm.types.turn_values import LEFT_OPEN
+
             self._leaving = True
             self._quiet.withdraw()
             self.turns.pause()
@@ -556,11 +585,6 @@ class Repl:
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log the failure of a callback; a traceback on the screen helps no user."""
     log.error("%s", context.get("message"), exc_info=context.get("exception"))
-
-
-def _import_drawing() -> None:
-    import kogniterm.ui.questions.approval
-    import kogniterm.ui.screen.renderer  # noqa: F401  # the import is the work
 
 
 def greet(display: Display, opened: Opened) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Phrase, UserInput
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def prompt_commands(session: LiveSession) -> list[Command]:
 async def _send_prompt(called: str, repl: Any, argument: str) -> None:
     """Send a prompt of a server, with the words of the line as its arguments."""
     from kogniterm.runtime.inputs.called_input import fill_prompt
+    from kogniterm.types import UserInput
 
     given = UserInput(f"{called} {argument}".rstrip())
     repl.ask_model(await fill_prompt(repl.session, given))

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.errors import StorageError
-from kogniterm.types import UserInput
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.types import UserInput
 
 DRAFT_SECONDS = 2.0
 """Seconds for which the draft on the disk may be out of date."""

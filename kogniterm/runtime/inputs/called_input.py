@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.text.spelling import closest_word
-from kogniterm.types import UserInput
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.tools.mcp.server_values import ServerPrompt
+    from kogniterm.types import UserInput
 
 
 def is_slash_command(line: str) -> bool:

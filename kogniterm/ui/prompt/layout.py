@@ -8,7 +8,7 @@ important parts are dropped until the rest fits the width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, is_done
@@ -29,12 +29,13 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from kogniterm.text.money import money
 from kogniterm.text.shorten import below_home, one_line
-from kogniterm.types import ApprovalMode
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.screen.surface import cells
-from kogniterm.ui.words.approval_words import mode_text
+
+if TYPE_CHECKING:
+    from kogniterm.types import ApprovalMode
 
 MENU_ROWS = 7
 INPUT_ROWS = 10
@@ -223,6 +224,8 @@ def _parts(facts: Facts) -> list[Part]:
     if facts.keys:
         found.append((0, "warn", facts.keys))
     if facts.mode:
+        from kogniterm.ui.words.approval_words import mode_text
+
         found.append(
             (0, _MODE_STYLES[facts.mode], mode_text(facts.mode, sandboxed=facts.sandboxed))
         )

@@ -103,7 +103,8 @@ class LineQuestions:
             while isinstance(step, Question) and step.entry is not None:
                 step = await self._enter(step, step.entry, said)
             if isinstance(step, Answered):
-                return step.value
+                value: Value = step.value
+                return value
             if isinstance(step, Stopped):
                 raise TurnInterruptedError("You stopped the turn.")
             question = (

@@ -63,8 +63,7 @@ class QuestionText(NamedTuple):
     to_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[Value]):
+class Answered(NamedTuple, Generic[Value]):
     """The question has its answer."""
 
     value: Value
@@ -202,8 +201,7 @@ class Asker(Protocol):
 _ACTIONS = frozenset(key.action for key in KEYS if key.where == "choice")
 
 
-@dataclass(frozen=True, slots=True)
-class Option(Generic[Value]):
+class Option(NamedTuple, Generic[Value]):
     """One answer: its action in the table of keys, or a key of its own; words; value.
 
     `about` is said beside the words in a list.
