@@ -9,11 +9,15 @@ needs accents, so it would find less.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, get_args
 
 Language = Literal["en", "es"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -130,13 +134,23 @@ def stem(word: str, language: Language) -> str:
 @lru_cache(maxsize=50_000)
 def english(word: str) -> str:
     """Return the Snowball stem of `word`."""
-    # Loads the stemmers of all its languages, and one stemmer object serves one thread only.
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
     if len(word) <= 2 or not word.isascii() or not word.isalpha():
         return word
-    stemmed: str = EnglishStemmer().stemWord(word)
+    stemmed: str = _english_stemmer()().stemWord(word)  # one object serves one thread only
     return stemmed
+
+
+@cache
+def _english_stemmer() -> Any:
+    """Return snowballstemmer's class for English, without loading its 35 other languages.
+
+    The package itself loads them all, so its folder is imported under a name of ours.
+    """
+    found: Any = find_spec("snowballstemmer")
+    package = ModuleType(f"{__name__}_stemmers")
+    package.__path__ = found.submodule_search_locations
+    sys.modules[package.__name__] = package
+    return import_module(f"{package.__name__}.english_stemmer").EnglishStemmer
 
 
 @lru_cache(maxsize=50_000)

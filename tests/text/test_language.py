@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +28,12 @@ from kogniterm.text.language import fold_case, language_of, raw_words, stem, ste
 )
 def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
     assert language.english(one) == language.english(two)
+
+
+def test_no_stemmer_but_that_of_english_is_loaded() -> None:
+    assert stem("painting", "en") == stem("painted", "en")
+    loaded = {name.rpartition(".")[2] for name in sys.modules if name.endswith("_stemmer")}
+    assert loaded == {"english_stemmer"}
 
 
 @pytest.mark.parametrize(
