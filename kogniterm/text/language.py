@@ -53,7 +53,6 @@ def _without_accents(text: str) -> str:
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
-@lru_cache(maxsize=16)
 def raw_words(text: str) -> tuple[str, ...]:
     """Return every word of `text`, normalised, stopwords included, in order.
 
@@ -72,10 +71,12 @@ def raw_words(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=16)
 def language_of(text: str) -> Language:
     """Return "es" when `text` has more of Spanish than of English, by its common words."""
-    words = raw_words(text)
+    return _language_of_words(text, raw_words(text))
+
+
+def _language_of_words(text: str, words: Sequence[str]) -> Language:
     spanish = sum(map(words_listed("languages", "es").__contains__, words))
     if not text.isascii() and _SPANISH_LETTERS.search(text.casefold()):
         spanish += _SPANISH_LETTERS_COUNT
@@ -180,14 +181,14 @@ def root(stem: str) -> str:
     return shorter if shorter != stem else without_ending(stem, ("e",), 4)
 
 
-@lru_cache(maxsize=16)
 def tokens(text: str, language: Language | None = None) -> tuple[Token, ...]:
     """Return the words of `text` that are no stopwords, in order, with their stems."""
-    language = language or language_of(text)
+    words = raw_words(text)
+    language = language or _language_of_words(text, words)
     dropped = stopwords(language)
     return tuple(
         Token(word, stem(word, language))
-        for word in raw_words(text)
+        for word in words
         if word not in dropped and (len(word) > 1 or word.isdigit())
     )
 
