@@ -17,7 +17,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+if TYPE_CHECKING:
+    from snowballstemmer.english_stemmer import EnglishStemmer
 
 Language = Literal["en", "es"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -142,7 +145,7 @@ def english(word: str) -> str:
 
 
 @cache
-def _english_stemmer() -> Any:
+def _english_stemmer() -> type[EnglishStemmer]:
     """Return snowballstemmer's class for English, without loading its 35 other languages.
 
     The package itself loads them all, so its folder is imported under a name of ours.
