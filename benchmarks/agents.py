@@ -44,7 +44,7 @@ from kogniterm.memory.user_memory import vectors_installed
 
 STEPS = 20
 SESSIONS, FACTS = 300, 1000
-"""What the home of a user of some months has."""
+"""Contents of the home of a user of some months."""
 KEY = "sk-scripted"
 PACKAGES = ("@openai/codex", "@anthropic-ai/claude-code")
 TASK = "ж"
@@ -64,22 +64,22 @@ PROVIDERS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
                   {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": ""}),
     "Ollama": ("ollama:scripted", "langchain_ollama", {"OLLAMA_HOST": ""}),
 }  # fmt: skip
-"""Of each provider: a model, its LangChain client, and its variables; those without a key are
-paths at the server."""
+"""A model of each provider, its LangChain client, and its variables; those without a key are paths
+at the server."""
 Figures = dict[tuple[str, str], float]
 """Figures by name and unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """How an agent is started: for one task, the same in its sandbox, and at a terminal."""
+    """An agent, as started for one task, for the same in its sandbox, and at a terminal."""
 
     name: str
     home: Path
     environ: Mapping[str, str]
     prompt: Sequence[str]
     ready: str
-    """What the screen shows when keys are taken."""
+    """Text on the screen when keys are taken."""
     free: Sequence[str] = ()
     boxed: Sequence[str] = ()
     fresh: bool = False

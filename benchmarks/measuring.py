@@ -40,7 +40,7 @@ _REPLIES = {
     b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\",
     b"\x1b]11;?": b"\x1b]11;rgb:0000/0000/0000\x1b\\",
 }
-"""What a terminal replies to what programs ask it: cursor, kind, wheel mode, and colours."""
+"""Replies of a terminal to questions of programs: cursor, kind, wheel mode, and colours."""
 
 
 @dataclass(frozen=True, slots=True)

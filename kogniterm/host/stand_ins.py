@@ -1,7 +1,7 @@
 """Keep three packages that a turn has no use for out of this process.
 
 langchain-core and langgraph import LangSmith's client to report runs, and langgraph_sdk and
-requests for a name each: together a third of a start and a quarter of its memory. The stand-ins
+requests for a name each: together more than a fifth of a start. The stand-ins
 have the names that are imported, and answer for LangSmith as with tracing off. Whoever needs more
 of a package gets the real one, LangSmith with tracing off, so that nothing of a run is reported.
 """

@@ -201,7 +201,8 @@ class Learnings:
         row |= {name: getattr(lesson, name) for name in _COPIED}
         with self._sql.transaction():
             self._sql.tick()  # who makes the index of words waits
-            self._index(replace(lesson, id=self._sql.put("outcomes", row)), new=True)
+            stored = replace(lesson, id=self._sql.put("outcomes", row))
+            word_index.index(self._sql, self._entry(stored))
             self._sql.run(
                 "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
                 "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
@@ -212,9 +213,9 @@ class Learnings:
             word_index.remove_gone_lessons(self._sql)
         return True
 
-    def _index(self, lesson: Lesson, *, new: bool) -> None:
-        entry = word_index.lesson_entry(lesson.id, self._bound[1], lesson.task, _about(lesson))
-        word_index.index(self._sql, entry, new=new)
+    def _entry(self, lesson: Lesson) -> word_index.WordEntry:
+        about = _about(lesson)
+        return word_index.lesson_entry(lesson.id, self._bound[1], lesson.task, about)
 
     def get(self, identifier: str) -> Lesson:
         """Return the lesson `identifier` ("l3"). Raises `UsageError` if there is none."""
@@ -244,11 +245,12 @@ class Learnings:
         edited = replace(lesson, wording=wording)
         with self._sql.transaction():
             self._sql.tick()
+            word_index.remove(self._sql, self._entry(self.get(lesson.label)))
             self._sql.run(
                 "UPDATE outcomes SET wording = ? WHERE user_id = ? AND project_id = ? AND id = ?",
                 (wording, *self._bound, lesson.id),
             )
-            self._index(edited, new=False)
+            word_index.index(self._sql, self._entry(edited))
         return edited
 
     def similar(self, task: str) -> list[Lesson]:
@@ -256,15 +258,12 @@ class Learnings:
 
         Those that say what worked instead come first; of equal score, failures come first.
         """
-        lessons = {-lesson.id: lesson for lesson in self.all()}
+        lessons = {lesson.id: lesson for lesson in self.all()}
         if not lessons:
             return []
         make_words(self._repository)
         name = word_index.lessons_of(self._bound[1])
-        tasks = {number: lesson.task for number, lesson in lessons.items()}
-        words = StoredWords(self._sql, (name, name), tasks)
-        words.refresh()
-        found = WordIndex(words).search(task)
+        found = WordIndex(StoredWords(self._sql, (name, name))).search(task)
         best = sorted(
             lessons.keys() & found, key=lambda one: (_rank(lessons[one], found[one]), one)
         )

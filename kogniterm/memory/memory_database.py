@@ -45,7 +45,7 @@ LEDGER = "fact_ledger"
 """The digest of each fact when it was written; it stays with its database, and is not copied to
 another one."""
 
-INDEX_TABLES = ("fact_words", "fact_terms", "fact_index")
+INDEX_TABLES = ("word_postings", "word_projects")
 """The words of facts and lessons (`word_index`), made where these are, and not copied."""
 
 SCOPE = "user_id = ? AND project_id IN ('', ?)"
@@ -179,24 +179,21 @@ _ORDER_OF_FACTS = (
     f"CREATE INDEX facts_that_apply ON facts (user_id, status, {APPLY_ORDER}) WHERE {APPLY}",
 )
 
-# Texts and users stand in rows of their own: the index by words was two thirds of the file. It is
-# made again when a user next searches.
 _WORDS = (
-    """CREATE TABLE fact_index (
+    """CREATE TABLE word_projects (
         id {key}, user_id TEXT NOT NULL, project_id TEXT NOT NULL, facts {int} NOT NULL,
         words {int} NOT NULL, stemming TEXT NOT NULL, UNIQUE (user_id, project_id))""",
-    """CREATE TABLE fact_terms (
-        {owner} id {key}, scope_id {int} NOT NULL, term TEXT COLLATE {bytes} NOT NULL,
-        root TEXT NOT NULL, held {int} NOT NULL, UNIQUE (scope_id, term))""",
-    "CREATE INDEX fact_terms_by_root ON fact_terms (scope_id, root)",
-    """CREATE TABLE fact_words (
-        {owner} term_id {int} NOT NULL, fact_id {int} NOT NULL, weight {real} NOT NULL,
-        length {int} NOT NULL, PRIMARY KEY (term_id, fact_id)) {rows}""",
+    """CREATE TABLE word_postings (
+        {owner} scope_id {int} NOT NULL, term TEXT COLLATE {bytes} NOT NULL, first {int} NOT NULL,
+        postings {blob} NOT NULL, PRIMARY KEY (scope_id, term, first)) {rows}""",
+)
+# The tables have new names: a process of an older version that is open would add facts without
+# their words to old ones. The index is made again when a user next searches.
+_DROP_INDEX = tuple(
+    f"DROP TABLE IF EXISTS {table}" for table in ("fact_words", "fact_terms", "fact_index")
 )
 
 _LEAN = (
-    *(f"DROP TABLE IF EXISTS {table}" for table in INDEX_TABLES),
-    *_WORDS,
     "DROP INDEX IF EXISTS facts_by_digest",
     f"CREATE INDEX facts_by_digest ON facts ({DIGEST_BEGIN})",
     "DROP INDEX IF EXISTS facts_by_successor",
@@ -264,8 +261,9 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
         step(7, "words of facts", _ORDER_OF_FACTS),
         step(8, "turns that may still be read for facts", _UNREAD),
         step(9, "requests that come again", _REQUESTS, "requests"),
-        step(10, "words of facts as numbers", _LEAN, *INDEX_TABLES),
+        step(10, "smaller indexes", _LEAN),
         ledger,
+        step(12, "places of words", (*_DROP_INDEX, *_WORDS), *INDEX_TABLES),
     )
 
 

@@ -178,7 +178,8 @@ class FactRepository:
                 },
             )
             stored = replace(fact, id=number)
-            self._index(stored, new=True)
+            if stored.status == "active":
+                word_index.index(self.sql, word_index.fact_entry(stored))
             self._note("add", number, now=now, who=who, project=fact.project)
             self.sql.record_facts([number])
         return stored
@@ -196,6 +197,9 @@ class FactRepository:
         }
         with self.sql.transaction():
             assignments["version"] = self.sql.tick()
+            indexed = changes.keys() & {"status", "keywords"}
+            if indexed and (before := self.get(fact.id)) is not None:
+                word_index.remove(self.sql, word_index.fact_entry(before))
             settings = ", ".join(f"{name} = ?" for name in assignments)
             self.sql.run(
                 f"UPDATE facts SET {settings} WHERE {SCOPE} AND id = ?",
@@ -204,13 +208,9 @@ class FactRepository:
             self._note(operation, fact.id, now=now, who=who, project=fact.project)
             self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
-            if changed is not None and changes.keys() & {"status", "keywords"}:
-                self._index(changed, new=False)
+            if indexed and changed is not None and changed.status == "active":
+                word_index.index(self.sql, word_index.fact_entry(changed))
         return changed or fact
-
-    def _index(self, fact: Fact, *, new: bool) -> None:
-        entry, held = word_index.fact_entry(fact), fact.status == "active"
-        word_index.index(self.sql, entry, new=new, held=held)
 
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
         """Remove facts of this scope, with their vectors; returns the number removed."""
@@ -224,7 +224,7 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {SCOPE} AND id = ?", (*self._bound, fact_id)
                 )
-                word_index.remove(self.sql, fact.id, fact.project)
+                word_index.remove(self.sql, word_index.fact_entry(fact))
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
                 self.sql.record_facts([fact_id])
         return removed
@@ -357,12 +357,13 @@ def make_words(repository: FactRepository) -> None:
 
 def _entries(sql: MemoryDatabase) -> Iterator[word_index.WordEntry]:
     for row in sql.execute(
-        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'", (sql.user,)
+        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active' ORDER BY id",
+        (sql.user,),
     ):
         yield word_index.fact_entry(_fact(row))
     for row in sql.execute(
         "SELECT id, project_id, task, shape || ' ' || failed || ' ' || wording FROM outcomes "
-        "WHERE user_id = ?",
+        "WHERE user_id = ? ORDER BY id",
         (sql.user,),
     ):
         yield word_index.lesson_entry(*row)

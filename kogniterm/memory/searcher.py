@@ -70,7 +70,6 @@ class Searcher:
     ) -> None:
         self._repository = repository
         self._clock = clock
-        self._stored = StoredWords(repository.sql, ("", repository.project))
         self._vectors = vectors
         self._seen = Version(0, 0)
         self._waiting = 0
@@ -86,9 +85,10 @@ class Searcher:
             question = without_small_talk(question)
         with self._lock:
             self._catch_up()
-            if limit < 1 or not len(self._stored) or (relevant and not stems_of(question)):
+            words = WordIndex(StoredWords(self._repository.sql, ("", self._repository.project)))
+            if limit < 1 or not len(words) or (relevant and not stems_of(question)):
                 return []
-            scores = self._similarity(question, relevant)
+            scores = self._similarity(words, question, relevant)
             facts = facts_by_id(self._repository, scores)
             now = self._clock.now()
             ranked = _rank(
@@ -106,32 +106,27 @@ class Searcher:
                 self._catch_up()
 
     def _catch_up(self) -> None:
-        """Bring the counts of words and the vectors up to date."""
-        self._waiting = 0
-        current = self._repository.version()
-        if current == self._seen:
-            return
+        """Make the index of words, and bring the vectors up to date."""
         make_words(self._repository)
-        current = self._repository.version()
-        self._stored.refresh()
-        if self._vectors is not None:
-            if current.wiped != self._seen.wiped or current.number < self._seen.number:
-                self._vectors.clear()
-                self._seen = Version(0, current.wiped)
-            active: dict[int, Fact] = {}
-            for fact in self._repository.changed_since(self._seen.number):
-                if fact.status == "active":
-                    active[fact.id] = fact
-                else:
-                    self._vectors.remove(fact.id)
-            self._vectors.complete(self._repository, active)
+        if self._vectors is None or (current := self._repository.version()) == self._seen:
+            return
+        self._waiting = 0
+        if current.wiped != self._seen.wiped or current.number < self._seen.number:
+            self._vectors.clear()
+            self._seen = Version(0, current.wiped)
+        active: dict[int, Fact] = {}
+        for fact in self._repository.changed_since(self._seen.number):
+            if fact.status == "active":
+                active[fact.id] = fact
+            else:
+                self._vectors.remove(fact.id)
+        self._vectors.complete(self._repository, active)
         self._seen = current
 
-    def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
-        words = WordIndex(self._stored)
+    def _similarity(self, words: WordIndex, question: str, relevant: bool) -> dict[int, float]:
         if self._vectors is None:
             by_words = words.search(question, POOL * 2)
-            pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
+            pool = {*_best(by_words)} & (_tell(words, by_words) if relevant else by_words.keys())
             return {one: score for one, score in _normalise_scores(by_words).items() if one in pool}
         nearest, cosines = self._vectors.search(question, POOL)
         by_words = words.search(question, POOL * 2, nearest)
@@ -141,14 +136,14 @@ class Searcher:
         share = SEMANTIC[language_of(question)]
         if relevant:
             least = NEAR[language_of(question)]
-            pool &= self._tell(by_words) | {one for one in pool if cosines[one] >= least}
+            pool &= _tell(words, by_words) | {one for one in pool if cosines[one] >= least}
         return {one: (1 - share) * lexical[one] + share * semantic[one] for one in pool}
 
-    def _tell(self, by_words: Mapping[int, float]) -> set[int]:
-        """Return the facts whose words are relevant to the question, by their scores."""
-        best = max(by_words.values(), default=0.0)
-        least = max(LEAST_SHARE * WordIndex(self._stored).rarest(), NEXT_TO_BEST * best)
-        return {one for one in _best(by_words) if by_words[one] >= least}
+
+def _tell(words: WordIndex, scores: Mapping[int, float]) -> set[int]:
+    """Return the facts whose words are relevant to the question, by their scores."""
+    least = max(LEAST_SHARE * words.rarest(), NEXT_TO_BEST * max(scores.values(), default=0.0))
+    return {one for one in _best(scores) if scores[one] >= least}
 
 
 def _rank(

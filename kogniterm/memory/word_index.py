@@ -2,12 +2,12 @@
 
 The words are in tables of the database, so that a search does not load all facts.
 
-A row of `fact_index` counts the facts of a project and their terms; `fact_terms` has each term of a
-project, and the number of facts that hold it; a row of `fact_words` says that an active fact or a
-lesson holds a term. Texts stand in the first two alone: `fact_words`, by far the longest, is
-numbers. They are written in the transaction that writes a fact, and a fact's rows go with it, so
-that nothing of a forgotten fact stays here. Lessons are rows of a project of their own, with
-negative ids.
+A row of `word_projects` counts the facts of a project and their words. A row of `word_postings` has
+a term of a project and, as bytes, where it stands: for each time that a fact or lesson holds it,
+the number of that fact, its length and the place of the term in it. Facts are in the order of
+their numbers; a term of many facts has a row for every `_MOST` places. Both are written in the
+transaction that writes a fact, and a fact's places go with it, so that nothing of a forgotten
+fact stays here. Lessons are in a project of their own.
 
 The first search of a user makes the index; before that, nothing is written. It is made again when
 it was made by a version that forms stems in another way: that version left another `STEMMING`.
@@ -22,13 +22,16 @@ from __future__ import annotations
 
 import math
 import re
+import struct
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import chain, compress, pairwise
 
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_database import SCOPE_OF_IDS, MemoryDatabase
+from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.storage.database import VALUES_AT_ONCE, Row, in_pieces
 from kogniterm.text.language import (
     Language,
@@ -44,7 +47,7 @@ from kogniterm.text.language import (
     translated_stems,
 )
 
-STEMMING = "2"
+STEMMING = "3"
 """Raised with each change of the stems that a text has, and of what is indexed; a test tells when
 the stems change."""
 
@@ -53,10 +56,18 @@ B = 0.4
 KEYWORD = 0.6
 """Weight of a term that is in the keywords only."""
 
-_FEW = 100
-"""Most facts that hold a term which is looked up together with others."""
-
-_SCOPES = "SELECT id FROM fact_index WHERE user_id = ?"
+_MOST = 230
+"""Places in a row: SQLite puts what is longer than a quarter of a page on pages of its own."""
+_FARTHEST = 0xFFFF
+"""Most that the numbers of the facts in a row differ: two bytes hold it."""
+_LONGEST = 255
+"""The length of all texts that are as long or longer; places in them are counted from 0 again."""
+_IN_KEYWORDS = 255
+"""The place of a term that is in the keywords only."""
+_STEP = 32
+"""The terms that a look-up asks for are a multiple of this number."""
+_SHORTEST_ROOT = 4
+"""Letters that a root has at least, unless it is the whole term."""
 
 
 def idf(holding: int, total: int) -> float:
@@ -73,6 +84,19 @@ class WordEntry:
     terms: tuple[str, ...]
     extra: tuple[str, ...] = ()
 
+    @property
+    def length(self) -> int:
+        return min(len(self.terms), _LONGEST)
+
+    def places(self) -> dict[str, bytearray]:
+        """Return the places of each term."""
+        found: dict[str, bytearray] = {}
+        for at, term in enumerate(self.terms):
+            found.setdefault(term, bytearray()).append(at % _LONGEST)
+        for term in self.extra:
+            found.setdefault(term, bytearray((_IN_KEYWORDS,)))
+        return found
+
 
 def fact_entry(fact: Fact) -> WordEntry:
     """Return the index entry of `fact`."""
@@ -85,7 +109,7 @@ def lesson_entry(number: int, project: str, task: str, about: str) -> WordEntry:
     """Return the index entry of the lesson `number` on `task`; `about` are its other words."""
     own = stems_of(task)
     extra = sorted({*stems_of(about)}.difference(own))
-    return WordEntry(-number, lessons_of(project), tuple(own), tuple(extra))
+    return WordEntry(number, lessons_of(project), tuple(own), tuple(extra))
 
 
 def lessons_of(project: str) -> str:
@@ -93,234 +117,326 @@ def lessons_of(project: str) -> str:
     return f"\n{project}"  # no word of its own: the proof of forgetting searches this column too
 
 
+@dataclass(slots=True)
+class _Postings:
+    """Places of a term: for each time, the number of the fact, its length and the place."""
+
+    first: int = 0
+    numbers: list[int] = field(default_factory=list)
+    lengths: bytearray = field(default_factory=bytearray)
+    places: bytearray = field(default_factory=bytearray)
+
+    def pack(self) -> bytes:
+        relative = (number - self.first for number in self.numbers)
+        return struct.pack(f"<{len(self.numbers)}H", *relative) + self.lengths + self.places
+
+    def unpack(self, first: int, packed: bytes) -> None:
+        """Add what a row of the database holds."""
+        count = len(packed) // 4
+        self.numbers += [first + one for one in struct.unpack_from(f"<{count}H", packed)]
+        self.lengths += packed[2 * count : 3 * count]
+        self.places += packed[3 * count :]
+
+    def where(self, holds: Callable[[int], bool]) -> _Postings:
+        """Return what there is of the facts for whose numbers `holds` is true."""
+        kept = [*map(holds, self.numbers)]
+        return _Postings(
+            self.first,
+            [*compress(self.numbers, kept)],
+            bytearray(compress(self.lengths, kept)),
+            bytearray(compress(self.places, kept)),
+        )
+
+
+class _Impacts(dict[int, float]):
+    """A share of the saturated frequency, 0 to 1, of a term that stands once, by the length."""
+
+    def __init__(self, average: float, share: float) -> None:
+        super().__init__()
+        self._average = average
+        self._share = share
+
+    def __missing__(self, length: int) -> float:
+        self[length] = impact = self.of(1.0, length)
+        return impact
+
+    def of(self, weight: float, length: int) -> float:
+        held = weight / (weight + K1 * (1 - B) + K1 * B / self._average * length)
+        return self._share * held
+
+
 class StoredWords:
     """The words of the facts or lessons that one user has in one of two `projects`.
 
-    With `texts` by their ids these need not be read. What is counted is kept until `refresh`.
+    For one search: what is looked up is kept with it.
     """
 
-    def __init__(
-        self,
-        sql: MemoryDatabase,
-        projects: tuple[str, str],
-        texts: Mapping[int, str] | None = None,
-    ) -> None:
+    def __init__(self, sql: MemoryDatabase, projects: tuple[str, str]) -> None:
         self._sql = sql
-        self._bound = (sql.user, *projects)
-        self._texts = texts
-        self._scopes: tuple[int, int] = (0, 0)
-        self._facts = 0
-        self._average = 1.0
-        self._known: dict[str, dict[int, int]] = {}
-
-    # --- reading ---
-
-    def refresh(self) -> None:
-        """Count again; the database has changed."""
-        rows = self._sql.execute(
-            "SELECT id, facts, words FROM fact_index WHERE user_id = ? AND project_id IN (?, ?)",
-            self._bound,
+        rows = sql.execute(
+            "SELECT id, facts, words FROM word_projects "
+            "WHERE user_id = ? AND project_id IN (?, ?) ORDER BY project_id",
+            (sql.user, *projects),
         )
-        numbers = [number for number, _, _ in rows]
-        self._scopes = (*numbers, 0, 0)[:2]
-        self._facts = sum(facts for _, facts, _ in rows)
+        self._scopes = (*(number for number, _, _ in rows), 0, 0)[:2]
+        self._facts: int = sum(facts for _, facts, _ in rows)
         self._average = sum(words for _, _, words in rows) / max(self._facts, 1) or 1.0
-        self._known.clear()
+        self._rows: dict[str, dict[tuple[int, int], bytes]] = {}
+        self._postings: dict[str, _Postings] = {}
+        self._holding: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._facts
 
-    def count(self, terms: Iterable[str]) -> None:
-        """Count the facts that hold each of these terms, for `holding`, in one look-up."""
-        unknown = [term for term in dict.fromkeys(terms) if term not in self._known]
-        self._known.update((term, {}) for term in unknown)
-        for some, marks in in_pieces(unknown):
-            self._select(f"term IN ({marks})", some)
+    def look_up(self, terms: Iterable[str], roots: Iterable[str] = ()) -> None:
+        """Look up these terms, and those of these roots, in one statement."""
+        asked = {one: one for one in terms if one not in self._rows}
+        self._rows.update((one, {}) for one in asked)
+        # A root is the begin of its terms; small letters follow.
+        asked |= {one: f"{one}{{" for one in roots if len(one) >= _SHORTEST_ROOT}
+        pairs = list(asked.items())
+        pairs += pairs[-1:] * (-len(pairs) % _STEP)  # few different statements are prepared
+        for some, _ in in_pieces(pairs, 7 * _STEP):
+            for term, scope, first, packed in self._sql.execute(
+                f"WITH asked (low, high) AS (VALUES {', '.join(['(?, ?)'] * len(some))}) "
+                "SELECT term, scope_id, first, postings FROM asked CROSS JOIN word_postings "
+                "WHERE scope_id IN (?, ?) AND term >= low AND term <= high",
+                (*chain.from_iterable(some), *self._scopes),
+            ):
+                # What holds everywhere is first: equal scores keep that.
+                self._rows.setdefault(term, {})[self._scopes.index(scope), first] = packed
 
-    def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, str]]:
-        """Count the terms for which a condition holds; return them with their roots."""
-        found = []
-        for term, shared, number, held in self._sql.execute(
-            f"SELECT term, root, id, held FROM fact_terms WHERE scope_id IN (?, ?) AND {condition}",
-            (*self._scopes, *values),
-        ):
-            self._known.setdefault(term, {})[number] = held
-            found.append((term, shared))
+    def postings(self, term: str) -> _Postings:
+        if (found := self._postings.get(term)) is None:
+            if term not in self._rows:
+                self.look_up((term,))
+            found = self._postings[term] = _Postings()
+            for (_, first), packed in sorted(self._rows[term].items()):
+                found.unpack(first, packed)
+        return found
+
+    def impacts(
+        self, term: str, share: float = 1.0, only: Mapping[int, float] | None = None
+    ) -> dict[int, float]:
+        """Return a share of the saturated frequency of `term`, 0 to 1, in each fact (of `only`)."""
+        one = self.postings(term)
+        if only is not None:
+            one = one.where(only.__contains__)
+        of_length = _Impacts(self._average, share)
+        found = dict(zip(one.numbers, map(of_length.__getitem__, one.lengths), strict=True))
+        if len(found) < len(one.numbers) or _IN_KEYWORDS in one.places:
+            times = Counter(one.numbers)
+            for number, length, place in zip(one.numbers, one.lengths, one.places, strict=True):
+                if place == _IN_KEYWORDS or times[number] > 1:
+                    weight = KEYWORD if place == _IN_KEYWORDS else times[number]
+                    found[number] = of_length.of(weight, length)
         return found
 
     def holding(self, term: str) -> int:
         """Return the number of facts that hold `term`."""
-        if term not in self._known:
-            self.count((term,))
-        return sum(self._known[term].values())
+        if (found := self._holding.get(term)) is None:
+            found = self._holding[term] = len(set(self.postings(term).numbers))
+        return found
 
     def weight(self, holding: int) -> float:
         """Return the most that a term which `holding` facts hold can add to a score."""
         return idf(holding, self._facts) * (K1 + 1)
 
-    def impacts(
-        self, terms: Iterable[str], only: Collection[int] | None = None
-    ) -> Mapping[str, Mapping[int, float]]:
-        """Return the saturated frequency of each term, 0 to 1, in each fact (of `only`).
-
-        Facts outside `only` may be there too. Terms of few facts are looked up together.
-        """
-        impact = "fact_id, weight / (weight + ? + ? * length)"
-        shape = (K1 * (1 - B), K1 * B / self._average)
-        found: dict[str, dict[int, float]] = {term: {} for term in terms}
-        few = [term for term in found if self.holding(term) <= _FEW]
-        numbered = [(number, term) for term in few for number in self._known[term]]
-        rows: dict[int, dict[int, float]] = {number: {} for number, _ in numbered}
-        for some, marks in in_pieces(list(rows)):
-            for number, fact_id, held in self._sql.execute(
-                f"SELECT term_id, {impact} FROM fact_words WHERE term_id IN ({marks})",
-                (*shape, *some),
-            ):
-                rows[number][fact_id] = held
-        for number, term in numbered:  # what holds everywhere is first: equal scores keep that
-            found[term].update(rows[number])
-        query = f"SELECT {impact} FROM fact_words WHERE term_id = ?"
-        for term in found.keys() - few:
-            for number, holding in self._known[term].items():
-                bound = (*shape, number)
-                if only is None or len(only) >= holding:
-                    found[term].update(self._sql.execute(query, bound))
-                    continue
-                for chosen, marks in in_pieces(list(only)):
-                    found[term].update(
-                        self._sql.execute(f"{query} AND fact_id IN ({marks})", (*bound, *chosen))
-                    )
-        return found
-
-    def of_roots(self, roots: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Return the terms of each of these roots."""
+    def of_roots(self) -> Mapping[str, Sequence[str]]:
+        """Return the terms that were looked up and stand somewhere, by their roots."""
         found: dict[str, list[str]] = {}
-        for some, marks in in_pieces(list(dict.fromkeys(roots))):
-            for term, shared in dict.fromkeys(self._select(f"root IN ({marks})", some)):
-                found.setdefault(shared, []).append(term)
+        for term in sorted(term for term, rows in self._rows.items() if rows):
+            found.setdefault(root(term), []).append(term)
         return found
 
-    def find_terms(self, first: str, length: int) -> Iterable[str]:
-        """Return the terms of `length` characters that begin with `first`."""
-        rows = self._select(
-            "term >= ? AND term < ? AND length(term) = ?", (first, chr(ord(first) + 1), length)
+    def find_terms(self, first: str, lengths: range) -> Sequence[str]:
+        """Return the terms that begin with `first` and are as long, short ones first."""
+        rows = self._sql.execute(
+            "SELECT DISTINCT term FROM word_postings WHERE scope_id IN (?, ?) "
+            "AND term >= ? AND term < ? AND length(term) >= ? AND length(term) < ?",
+            (*self._scopes, first, chr(ord(first) + 1), lengths.start, lengths.stop),
         )
-        return dict.fromkeys(term for term, _ in rows)
+        return sorted((term for (term,) in rows), key=lambda term: (len(term), term))
 
-    def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        if self._texts is not None:
-            return {one: stems_of(self._texts[one]) for one in fact_ids if one in self._texts}
-        rows: dict[int, str] = {}
-        user, _, project = self._bound
-        for some, marks in in_pieces(fact_ids):
-            rows.update(
-                self._sql.execute(
-                    f"SELECT id, text FROM facts WHERE {SCOPE_OF_IDS} AND id IN ({marks})",
-                    (user, project, *some),
-                )
-            )
-        return {number: stems_of(text) for number, text in rows.items()}
+    def count_pairs(
+        self, pairs: Iterable[tuple[str, str]], facts: Sequence[int]
+    ) -> Mapping[int, int]:
+        """Return how often the terms of one of the `pairs` follow each other, in these facts."""
+        found: Counter[int] = Counter()
+        for one, two in pairs:
+            first = self.postings(one).where(set(facts).__contains__)
+            second = self.postings(two).where(set(first.numbers).__contains__)
+            after = set(zip(second.numbers, second.places, strict=True))
+            for fact, place in zip(first.numbers, first.places, strict=True):
+                if place != _IN_KEYWORDS and (fact, (place + 1) % _LONGEST) in after:
+                    found[fact] += 1
+        return found
 
 
 def is_made(sql: MemoryDatabase) -> bool:
     """Return whether the user's index is there, made as this version makes it."""
-    query = "SELECT 1 FROM fact_index WHERE user_id = ? AND project_id = '' AND stemming = ?"
+    query = "SELECT 1 FROM word_projects WHERE user_id = ? AND project_id = '' AND stemming = ?"
     return sql.one(query, (sql.user, STEMMING)) is not None
 
 
 def make(sql: MemoryDatabase, entries: Iterable[WordEntry]) -> None:
-    """Make the user's index of all their `entries`, inside a transaction."""
-    terms = f"SELECT id FROM fact_terms WHERE scope_id IN ({_SCOPES})"
-    sql.run(f"DELETE FROM fact_words WHERE term_id IN ({terms})", (sql.user,))
-    sql.run(f"DELETE FROM fact_terms WHERE scope_id IN ({_SCOPES})", (sql.user,))
-    sql.run("DELETE FROM fact_index WHERE user_id = ?", (sql.user,))
-    sql.put("fact_index", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
+    """Make the user's index of all their `entries`, each project's by number, in a transaction."""
+    _clear(sql)
+    sql.put("word_projects", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
+    scopes: dict[str, int] = {}
+    last: dict[str, dict[str, _Postings]] = {}
+    totals: Counter[str] = Counter()
+    words: Counter[str] = Counter()
     for entry in entries:
-        _insert(sql, entry)
+        if entry.project not in scopes:
+            scopes[entry.project] = _count(sql, entry.project, 0, 0)
+        _write(sql, scopes[entry.project], _add(last.setdefault(entry.project, {}), entry))
+        totals[entry.project] += bool(entry.terms or entry.extra)
+        words[entry.project] += entry.length
+    for project, rows in last.items():
+        _write(sql, scopes[project], list(rows.items()))
+        _count(sql, project, totals[project], words[project])
 
 
-def index(sql: MemoryDatabase, entry: WordEntry, *, new: bool, held: bool = True) -> None:
-    """Bring the rows of what was written up to date, inside the transaction that did.
+def _clear(sql: MemoryDatabase) -> None:
+    sql.run(
+        "DELETE FROM word_postings WHERE scope_id IN "
+        "(SELECT id FROM word_projects WHERE user_id = ?)",
+        (sql.user,),
+    )
+    sql.run("DELETE FROM word_projects WHERE user_id = ?", (sql.user,))
 
-    A `new` fact has no rows yet; one that is not `held` any more keeps none.
-    """
-    if not is_made(sql):
+
+def index(sql: MemoryDatabase, entry: WordEntry) -> None:
+    """Add the rows of a fact or lesson that has none, in the transaction that wrote it."""
+    places = entry.places()
+    if not places or not is_made(sql):
         return
-    if not new:
-        remove(sql, entry.number, entry.project)
-    if held:
-        _insert(sql, entry)
+    scope = _count(sql, entry.project, 1, entry.length)
+    rows = {term: _unpack(first, packed) for term, first, packed in _rows_of(sql, scope, entry)}
+    _add(rows, entry)
+    _write(sql, scope, list(rows.items()))
 
 
-def _insert(sql: MemoryDatabase, entry: WordEntry) -> None:
-    weights = {term: float(count) for term, count in Counter(entry.terms).items()}
-    weights |= {term: KEYWORD for term in entry.extra if term not in weights}
-    if not weights:
-        return
-    length = len(entry.terms)
+def _add(rows: dict[str, _Postings], entry: WordEntry) -> list[tuple[str, _Postings]]:
+    """Add an entry to the last rows of its terms, and return those that it does not fit in."""
+    full = []
+    number = entry.number
+    for term, places in entry.places().items():
+        row = rows.get(term)
+        if row is not None and (
+            number - row.first > _FARTHEST
+            or (len(row.numbers) >= _MOST and number > row.numbers[-1])
+        ):
+            full.append((term, row))
+            row = None
+        if row is None:
+            row = rows[term] = _Postings(number)
+        at = bisect_left(row.numbers, number)
+        row.numbers[at:at] = [number] * len(places)
+        row.lengths[at:at] = bytes((entry.length,)) * len(places)
+        row.places[at:at] = places
+    return full
+
+
+def _unpack(first: int, packed: bytes) -> _Postings:
+    row = _Postings(first)
+    row.unpack(first, packed)
+    return row
+
+
+def _count(sql: MemoryDatabase, project: str, facts: int, words: int) -> int:
+    """Add to what is counted of a project, and return the number by which its rows name it."""
     ((scope,),) = sql.execute(
-        "INSERT INTO fact_index (user_id, project_id, facts, words, stemming) "
-        "VALUES (?, ?, 1, ?, '') ON CONFLICT (user_id, project_id) DO UPDATE SET "
-        "facts = fact_index.facts + 1, words = fact_index.words + excluded.words RETURNING id",
-        (sql.user, entry.project, length),
+        "INSERT INTO word_projects (user_id, project_id, facts, words, stemming) "
+        "VALUES (?, ?, ?, ?, '') ON CONFLICT (user_id, project_id) DO UPDATE SET "
+        "facts = word_projects.facts + excluded.facts, "
+        "words = word_projects.words + excluded.words RETURNING id",
+        (sql.user, project, facts, words),
     )
-    known = _insert_rows(
-        sql,
-        "fact_terms (scope_id, term, root, held)",
-        [(scope, term, root(term), 1) for term in weights],
-        "ON CONFLICT (scope_id, term) DO UPDATE SET held = fact_terms.held + 1 RETURNING id, term",
-    )
-    rows = [(number, entry.number, weights[term], length) for number, term in sorted(known)]
-    _insert_rows(sql, "fact_words (term_id, fact_id, weight, length)", rows)
+    return int(scope)
 
 
-def _insert_rows(
-    sql: MemoryDatabase, into: str, rows: Sequence[tuple[object, ...]], after: str = ""
-) -> list[Row]:
-    most = VALUES_AT_ONCE // len(rows[0])
+def _rows_of(sql: MemoryDatabase, scope: int, entry: WordEntry) -> list[Row]:
+    """Return the rows in which the terms of an entry stand, or would stand."""
     found = []
-    for start in range(0, len(rows), most):
-        some = rows[start : start + most]
-        marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(some))
-        values = [one for row in some for one in row]
-        found += sql.execute(f"INSERT INTO {into} VALUES {marks} {after}", values)
+    for some, _ in in_pieces(list(entry.places())):
+        found += sql.execute(
+            f"WITH asked (term) AS (VALUES {', '.join(['(?)'] * len(some))}) "
+            "SELECT held.term, first, postings FROM asked CROSS JOIN word_postings AS held "
+            "WHERE held.scope_id = ? AND held.term = asked.term AND first = "
+            "(SELECT max(first) FROM word_postings WHERE scope_id = ? AND term = asked.term "
+            "AND first <= ?)",
+            (*some, scope, scope, entry.number),
+        )
     return found
+
+
+def _write(sql: MemoryDatabase, scope: int, rows: Sequence[tuple[str, _Postings]]) -> None:
+    for some, _ in in_pieces(rows, VALUES_AT_ONCE // 4):
+        values = ((scope, term, row.first, row.pack()) for term, row in some)
+        sql.run(
+            "INSERT INTO word_postings (scope_id, term, first, postings) "
+            f"VALUES {', '.join(['(?, ?, ?, ?)'] * len(some))} "
+            "ON CONFLICT (scope_id, term, first) DO UPDATE SET postings = excluded.postings",
+            [*chain.from_iterable(values)],
+        )
+
+
+def remove(sql: MemoryDatabase, entry: WordEntry) -> None:
+    """Remove the rows of a fact or lesson; of an index that is out of date, all of them."""
+    if not is_made(sql):
+        _clear(sql)
+        return
+    scope = _count(sql, entry.project, 0, 0)
+    _drop(sql, scope, entry.project, _rows_of(sql, scope, entry), entry.number.__ne__)
 
 
 def remove_gone_lessons(sql: MemoryDatabase) -> None:
     """Remove the rows of lessons that are not there any more."""
-    rows = sql.execute(
-        "SELECT DISTINCT fact_id, project_id FROM fact_index "
-        "JOIN fact_terms ON scope_id = fact_index.id JOIN fact_words ON term_id = fact_terms.id "
-        "WHERE fact_index.user_id = ? AND project_id LIKE ? "
-        "AND NOT EXISTS (SELECT 1 FROM outcomes WHERE id = -fact_id)",
+    if not is_made(sql):
+        _clear(sql)
+    for scope, project, facts in sql.execute(
+        "SELECT id, project_id, facts FROM word_projects WHERE user_id = ? AND project_id LIKE ?",
         (sql.user, lessons_of("%")),
-    )
-    for number, project in rows:
-        remove(sql, number, project)
+    ):
+        bound = (sql.user, project.removeprefix(lessons_of("")))
+        query = "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ?"
+        there = {number for (number,) in sql.execute(query, bound)}
+        if len(there) != facts:
+            query = "SELECT term, first, postings FROM word_postings WHERE scope_id = ?"
+            _drop(sql, scope, project, sql.execute(query, (scope,)), there.__contains__)
 
 
-def remove(sql: MemoryDatabase, number: int, project: str) -> None:
-    """Remove the rows of a fact or lesson, also of an index that is out of date.
-
-    All terms of its project are tried: an index of the rows by facts would be as long as they are.
-    """
-    rows = sql.execute(
-        "DELETE FROM fact_words WHERE fact_id = ? AND term_id IN (SELECT id FROM fact_terms "
-        "WHERE scope_id IN (SELECT id FROM fact_index WHERE user_id = ? AND project_id = ?)) "
-        "RETURNING term_id, length",
-        (number, sql.user, project),
-    )
-    if not rows:
-        return
-    for some, marks in in_pieces([term for term, _ in rows]):
-        sql.run(f"UPDATE fact_terms SET held = held - 1 WHERE id IN ({marks})", some)
-        sql.run(f"DELETE FROM fact_terms WHERE id IN ({marks}) AND held = 0", some)
-    sql.run(
-        "UPDATE fact_index SET facts = facts - 1, words = words - ? "
-        "WHERE user_id = ? AND project_id = ?",
-        (rows[0][1], sql.user, project),
-    )
+def _drop(
+    sql: MemoryDatabase,
+    scope: int,
+    project: str,
+    rows: Iterable[Row],
+    is_kept: Callable[[int], bool],
+) -> None:
+    """Remove what `rows` hold of the facts or lessons that are not kept."""
+    lengths: dict[int, int] = {}
+    changed = []
+    for term, first, packed in rows:
+        held = _unpack(first, packed)
+        left = held.where(is_kept)
+        if len(left.numbers) < len(held.numbers):
+            changed.append((term, left))
+            lengths |= {
+                number: length
+                for number, length in zip(held.numbers, held.lengths, strict=True)
+                if not is_kept(number)
+            }
+    _write(sql, scope, [(term, row) for term, row in changed if row.numbers])
+    for term, row in changed:
+        if not row.numbers:
+            sql.run(
+                "DELETE FROM word_postings WHERE scope_id = ? AND term = ? AND first = ?",
+                (scope, term, row.first),
+            )
+    if lengths:
+        _count(sql, project, -len(lengths), -sum(lengths.values()))
 
 
 RELATED = 0.35
@@ -332,6 +448,7 @@ NAME = 2.5
 """Weights of what is not the word itself; `ADJACENT` is the part added for a kept word pair."""
 
 _REORDERED = 100
+_ROUNDING = 1e-9
 _NAME = re.compile(r"(?<=[^.?!¿¡]\s)[^\W\d_a-z][^\W\d_]+")
 """A capitalised word that does not begin a sentence."""
 
@@ -373,11 +490,10 @@ class WordIndex:
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
         scores = dict.fromkeys(also, 0.0)
-        holders: dict[str, Set[int]] = {}
         for rarities, boost in weighed:
-            only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
+            only = None if pool is None else _can_get_far(scores, pool, ahead, also)
             ahead -= boost * max(rarities.values(), default=0.0)
-            added = self._score(rarities, only, holders)
+            added = self._score(rarities, only)
             if not scores:
                 scores = {fact_id: boost * score for fact_id, score in added.items()}
                 continue
@@ -385,15 +501,8 @@ class WordIndex:
             for fact_id, score in added.items():
                 scores[fact_id] = before(fact_id, 0.0) + boost * score
         pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
-        best = sorted(scores, key=scores.__getitem__, reverse=True)[: pool or _REORDERED]
-        # To find the terms of a text takes long: only those of facts that can have such a pair.
-        both = {
-            fact_id
-            for one, two in pairs
-            for fact_id in holders.get(one, set()) & holders.get(two, set())
-        }
-        for fact_id, held in self._index.terms([one for one in best if one in both]).items():
-            kept = sum(map(pairs.__contains__, pairwise(held)))
+        best = _best(scores, pool or _REORDERED)
+        for fact_id, kept in self._index.count_pairs(pairs, best).items():
             scores[fact_id] *= 1.0 + ADJACENT * min(kept, 2)
         if pool is None:
             return scores
@@ -406,14 +515,13 @@ class WordIndex:
     def _look_up(
         self, asked: Sequence[Token], spoken: Language, joined: Sequence[str]
     ) -> Mapping[str, Sequence[str]]:
-        """Count all terms that may answer, and return the terms of the roots of the words."""
+        """Look up all terms that may answer, and return the terms of the roots of the words."""
         other: Language = "en" if spoken == "es" else "es"
         exact = {term for token in asked for term in (token.stem, stem(token.word, other))}
-        roots = self._index.of_roots(map(root, exact))
         tables = (related_stems(), translated_stems(spoken), translated_stems(other))
         answers = (term for table in tables for one in exact for term in table.get(one, ()))
-        self._index.count((*exact, *joined, *chain(*roots.values()), *answers))
-        return roots
+        self._index.look_up((*exact, *joined, *answers), map(root, exact))
+        return self._index.of_roots()
 
     def _alternatives(
         self,
@@ -452,10 +560,10 @@ class WordIndex:
 
         A misspelt ending is not removed by the stemmer: "educaton" is "educ" plus four letters.
         """
-        for length in range(max(4, len(token.word) - 4), len(token.word) + 2):
-            for term in self._index.find_terms(token.word[0], length):
-                if _is_slip(token, term):
-                    yield term
+        lengths = range(max(4, len(token.word) - 4), len(token.word) + 2)
+        for term in self._index.find_terms(token.word[0], lengths):
+            if _is_slip(token, term):
+                yield term
 
     def _parts(self, word: str, spoken: Language) -> Iterable[str]:
         """Yield indexed terms that `word` consists of: "frontend" finds "front end"."""
@@ -474,37 +582,42 @@ class WordIndex:
         }
 
     def _score(
-        self,
-        rarities: Mapping[str, float],
-        only: Mapping[int, float] | None,
-        holders: dict[str, Set[int]],
+        self, rarities: Mapping[str, float], only: Mapping[int, float] | None
     ) -> dict[int, float]:
-        """Return the score that a concept adds to each fact (of `only`), by its best term.
-
-        `holders` gets the facts that hold each term.
-        """
+        """Return the score that a concept adds to each fact (of `only`), by its best term."""
         best: dict[int, float] = {}
-        impacts = self._index.impacts(rarities, only)
-        for term, held in impacts.items():
-            rarity = rarities[term]
+        for term, rarity in rarities.items():
+            held = self._index.impacts(term, rarity, only)
             if not best:
-                best = {fact_id: rarity * impact for fact_id, impact in held.items()}
+                best = held
                 continue
-            for fact_id, impact in held.items():
-                if rarity * impact > best.get(fact_id, 0.0):
-                    best[fact_id] = rarity * impact
-        holders.update((term, held.keys()) for term, held in impacts.items())
+            for fact_id, score in held.items():
+                if score > best.get(fact_id, 0.0):
+                    best[fact_id] = score
         return best
 
 
-def _is_settled(scores: Mapping[int, float], pool: int, ahead: float) -> bool:
-    """Return whether no fact outside `scores` can still get among the best `pool`.
+def _best(scores: Mapping[int, float], pool: int) -> list[int]:
+    """Return the `pool` facts of the highest scores, best first."""
+    least = min(nlargest(pool, scores.values()), default=0.0)
+    found = [fact_id for fact_id, score in scores.items() if score >= least]
+    return sorted(found, key=scores.__getitem__, reverse=True)[:pool]
+
+
+def _can_get_far(
+    scores: Mapping[int, float], pool: int, ahead: float, also: Sequence[int]
+) -> Mapping[int, float] | None:
+    """Return those of `scores` that can get among the best `pool`, and `also`; None: others can.
 
     `ahead` is the most that the remaining concepts can add to a fact.
     """
     if len(scores) < pool:
-        return False
-    return sorted(scores.values(), reverse=True)[pool - 1] >= ahead
+        return None
+    least = min(nlargest(pool, scores.values()))
+    if least < ahead:
+        return None
+    least -= ahead + _ROUNDING
+    return {one: score for one, score in scores.items() if score >= least or one in also}
 
 
 def _is_slip(token: Token, term: str) -> bool:

@@ -69,12 +69,12 @@ def proxies() -> dict[str, str | None]:
     for entry in filter(None, map(str.strip, given.get("no_proxy", "").split(","))):
         if entry == "*":
             return {}
-        if pattern := _unproxied(entry):
+        if pattern := _no_proxy_pattern(entry):
             found[pattern] = None
     return found
 
 
-def _unproxied(entry: str) -> str | None:
+def _no_proxy_pattern(entry: str) -> str | None:
     """Return an entry of NO_PROXY as a pattern of httpx; None where httpx knows none for it."""
     match = _HOST.fullmatch(entry)
     if match is None:

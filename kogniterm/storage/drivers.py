@@ -95,6 +95,10 @@ _LOST_TEXT = (
     "running, then try again: {detail}"
 )
 _DUPLICATE = "This entry already exists in {place}."
+_OTHER_VERSION = "Another version of KogniTerm changed the tables of {place}; restart this one."
+_NO_SUCH_NAME = ("no such table", "no such column", "has no column named")
+_UNDEFINED = ("42P01", "42703")
+"""A table or column that is not there: every statement of ours fits the tables of its version."""
 _UNIQUE_VIOLATION = "23505"
 _SERVER_LEFT = ("57P01", "57P02", "57P03")
 """The server shuts down, has crashed, or is starting."""
@@ -191,6 +195,8 @@ def _from_sqlite(error: sqlite3.Error) -> Kind:
         return StorageLockedError, _LOCKED_TEXT
     if code in _CORRUPT:
         return StorageCorruptError, _CORRUPT_TEXT
+    if any(one in str(error) for one in _NO_SUCH_NAME):
+        return StorageError, _OTHER_VERSION
     return StorageError, _FAILED
 
 
@@ -201,6 +207,8 @@ def _from_postgres(error: Exception) -> Kind:
         return DuplicateError, _DUPLICATE
     if state in _SERVER_LIMITS:
         return StorageError, _SERVER_LIMITS[state]
+    if state in _UNDEFINED:
+        return StorageError, _OTHER_VERSION
     if state in ("53100", "25006"):
         return StorageFullError, _DISK_FULL
     if state in ("55P03", "40P01", "57014"):

@@ -9,11 +9,18 @@ needs accents, so it would find less.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+if TYPE_CHECKING:
+    from snowballstemmer.english_stemmer import EnglishStemmer
 
 Language = Literal["en", "es"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -49,7 +56,6 @@ def _without_accents(text: str) -> str:
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
-@lru_cache(maxsize=16)
 def raw_words(text: str) -> tuple[str, ...]:
     """Return every word of `text`, normalised, stopwords included, in order.
 
@@ -68,10 +74,12 @@ def raw_words(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=16)
 def language_of(text: str) -> Language:
     """Return "es" when `text` has more of Spanish than of English, by its common words."""
-    words = raw_words(text)
+    return _language_of_words(text, raw_words(text))
+
+
+def _language_of_words(text: str, words: Sequence[str]) -> Language:
     spanish = sum(map(words_listed("languages", "es").__contains__, words))
     if not text.isascii() and _SPANISH_LETTERS.search(text.casefold()):
         spanish += _SPANISH_LETTERS_COUNT
@@ -130,13 +138,26 @@ def stem(word: str, language: Language) -> str:
 @lru_cache(maxsize=50_000)
 def english(word: str) -> str:
     """Return the Snowball stem of `word`."""
-    # Loads the stemmers of all its languages, and one stemmer object serves one thread only.
-    from snowballstemmer.english_stemmer import EnglishStemmer
-
     if len(word) <= 2 or not word.isascii() or not word.isalpha():
         return word
-    stemmed: str = EnglishStemmer().stemWord(word)
+    stemmed: str = _english_stemmer()().stemWord(word)  # one object serves one thread only
     return stemmed
+
+
+@cache
+def _english_stemmer() -> type[EnglishStemmer]:
+    """Return snowballstemmer's class for English, without loading its 35 other languages.
+
+    The package itself loads them all, so its folder is imported under a name of ours.
+    """
+    spec: Any = find_spec("snowballstemmer")
+    package = ModuleType("_stemmers_of_snowball")
+    package.__path__ = spec.submodule_search_locations
+    sys.modules[package.__name__] = package
+    stemmer: type[EnglishStemmer] = import_module(
+        f"{package.__name__}.english_stemmer"
+    ).EnglishStemmer
+    return stemmer
 
 
 @lru_cache(maxsize=50_000)
@@ -166,14 +187,14 @@ def root(stem: str) -> str:
     return shorter if shorter != stem else without_ending(stem, ("e",), 4)
 
 
-@lru_cache(maxsize=16)
 def tokens(text: str, language: Language | None = None) -> tuple[Token, ...]:
     """Return the words of `text` that are no stopwords, in order, with their stems."""
-    language = language or language_of(text)
+    words = raw_words(text)
+    language = language or _language_of_words(text, words)
     dropped = stopwords(language)
     return tuple(
         Token(word, stem(word, language))
-        for word in raw_words(text)
+        for word in words
         if word not in dropped and (len(word) > 1 or word.isdigit())
     )
 

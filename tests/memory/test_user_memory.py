@@ -16,7 +16,7 @@ import pytest
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.memory_database import INDEX_TABLES, SCHEMA
+from kogniterm.memory.memory_database import SCHEMA
 from kogniterm.memory.update import Candidate
 from kogniterm.storage import drivers
 from tests.memory.conftest import DATA, HandClock, OpenMemory
@@ -311,7 +311,7 @@ def test_a_database_of_the_ninth_schema_is_brought_up_to_date(
         drivers.migrate(connection, SCHEMA.package, steps[:9])
         connection.execute("CREATE INDEX facts_by_digest ON facts (user_id, digest)")
         connection.execute("CREATE INDEX facts_by_successor ON facts (user_id, superseded_by)")
-        for table in INDEX_TABLES:
+        for table in ("fact_words", "fact_terms", "fact_index"):
             connection.execute(f"CREATE TABLE {table} (user_id TEXT, term TEXT)")
             connection.execute(f"INSERT INTO {table} VALUES ('ana', 'axolotl')")
         for table, rows in json.loads((DATA / "schema_9.json").read_text()).items():
@@ -334,3 +334,23 @@ def test_a_database_of_the_ninth_schema_is_brought_up_to_date(
     receipt = memory.forget(1)
     assert (receipt.proved, memory.search("zebra", 5)) == (True, [])
     assert memory.sql.verify_facts().faults == faults
+
+
+@pytest.mark.parametrize(
+    ("change", "back"),
+    [
+        ("facts RENAME TO later", "later RENAME TO facts"),
+        ("facts RENAME COLUMN digest TO later", "facts RENAME COLUMN later TO digest"),
+    ],
+)
+def test_a_process_whose_tables_another_version_changed_asks_to_be_restarted(
+    open_here: OpenMemory, change: str, back: str
+) -> None:
+    old, new = open_here(), open_here()
+    old.add("The zebra printer stands on the third floor")
+    new.sql.run(f"ALTER TABLE {change}")
+    with pytest.raises(StorageError, match=r"Another version of KogniTerm.*restart this one"):
+        old.add("The editor is called Tapir")
+    new.sql.run(f"ALTER TABLE {back}")
+    assert [fact.text for fact in old.facts()] == ["The zebra printer stands on the third floor"]
+    assert old.sql.verify_facts().faults == ()

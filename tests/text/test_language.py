@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +30,28 @@ from kogniterm.text.language import fold_case, language_of, raw_words, stem, ste
 )
 def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
     assert language.english(one) == language.english(two)
+
+
+class HeldText(str):
+    """A text that can be seen to be gone."""
+
+
+def test_no_text_is_kept_after_it_was_read() -> None:
+    """A text may be forgotten: then it must not stand in the memory of the process."""
+    text = HeldText("The axolotl sleeps on the third floor")
+    kept = weakref.ref(text)
+    assert language_of(text) == "en"
+    assert len(stems_of(text)) == 4
+    assert "axolotl" in raw_words(text)
+    del text
+    gc.collect()
+    assert kept() is None
+
+
+def test_no_stemmer_but_that_of_english_is_loaded() -> None:
+    assert stem("painting", "en") == stem("painted", "en")
+    loaded = {name.rpartition(".")[2] for name in sys.modules if name.endswith("_stemmer")}
+    assert loaded == {"english_stemmer"}
 
 
 @pytest.mark.parametrize(

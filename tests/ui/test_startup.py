@@ -86,7 +86,7 @@ sys.exit(status)
 
 
 def test_keys_are_taken_while_libraries_load(tmp_path: Path) -> None:
-    """What takes long is imported on another thread than the one that shows what is typed."""
+    """Libraries are imported on another thread than the one that shows what is typed."""
     report, model = tmp_path / "modules.json", tmp_path / "model.json"
     model.write_text(json.dumps({"replies": [{"text": "Hello."}]}))
     script = tmp_path / "watched.py"

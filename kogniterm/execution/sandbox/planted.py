@@ -53,7 +53,7 @@ _CONTENTS: dict[tuple[int, ...], str] = {}
 """Digests of guarded files as they were found, so that each content is read once."""
 Finds = tuple[int, list[tuple[str, str]]]
 _FOUND: dict[tuple[str, str], tuple[int, States, Finds]] = {}
-"""What was found in each folder of a workspace, with its state and the time before the look."""
+"""Finds in each folder of a workspace, with its state and the time before the look."""
 How = Literal["appeared", "changed", "removed"]
 
 
