@@ -65,7 +65,7 @@ class Order(NamedTuple):
 class Launched(NamedTuple):
     """A started command: its leader's pid, its terminal's master, the pipe of the reports.
 
-    `channel` leads to what was to start the shell, and tells why it did not.
+    `channel` leads to what was to become the shell, and tells why it did not.
     """
 
     leader: int
@@ -429,7 +429,7 @@ def not_started(reason: Phrase | str) -> ExecutionError:
 
 
 def _give_descriptors(channel: socket.socket, order: Order) -> None:
-    """Send what is open to the leader of the shell and close it here, before the order.
+    """Send what is open to the shell-to-be and close it here, before it is told to go on.
 
     The shell has it alone then: what it closes is closed, and its locks are let go.
     """

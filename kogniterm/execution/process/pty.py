@@ -5,14 +5,14 @@ terminal's foreground, reports what becomes of it, and stays until its last desc
 ended. Because the leader outlives the shell, the kernel does not hang up background jobs when
 the shell exits; because it is a child subreaper, daemons cannot leave its tree.
 
-The fork of an interpreter and a new terminal are most of what a command costs. So the supervisor
+Two forks of an interpreter and a new terminal are most of what a command costs. So the supervisor
 makes them while a command runs or nothing does (`Standby`), and hands the executor all there is to
-them: the terminal, the pipe of the reports, and the channel on which the leader waits for its
-order. The next command then takes one message. The leader ends when its channel closes, and with
-the supervisor, so that nothing is left of it when that is killed. Only in a sandbox a command is
-started when it is ordered (`start_inside`), so that nothing there waits for orders.
+them: the terminal, the pipe of the reports, and the channel on which the shell-to-be waits for its
+order. The next command then takes one message. The shell-to-be ends when its channel closes, and
+both end with the supervisor, so that nothing is left of them when it is killed. Only in a sandbox a
+command is started when it is ordered (`start_inside`), so that nothing there waits for orders.
 
-Messages between the executor, the supervisor and a leader are length-prefixed JSON with
+Messages between the executor, the supervisor and a shell-to-be are length-prefixed JSON with
 descriptors. This module runs inside the supervisor, which has one thread, so forking is safe there.
 """
 
@@ -118,7 +118,7 @@ STATUSES = "statuses"
 """The folder in the executor's private one where exit codes of background processes are noted."""
 _LONGEST_ERROR = 4096
 CANNOT_START = 71
-"""Exit code in place of a shell's that cannot be started: EX_OSERR of sysexits.h."""
+"""Exit code of a shell-to-be that cannot become the shell: EX_OSERR of sysexits.h."""
 _SIZE = (24, 80)
 
 
@@ -243,8 +243,7 @@ def start_inside(
             kernel_rules.confine(rules, built.broker, files)
             channel = _move_up(channel, above := max(handed) + 1)
             _renumber([*handed.values()], [*handed], above)
-            _enter_folder(order)
-            os.execve(order["argv"][0], order["argv"], order["env"])
+            _become_shell(order)
         except (OSError, ValueError) as error:
             channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
         finally:
@@ -255,7 +254,7 @@ def start_inside(
 
 
 class Standby:
-    """A leader that waits for a command, as the supervisor made it."""
+    """A leader and a shell-to-be that wait for a command, as the supervisor made them."""
 
     def __init__(self, statuses: str, outlives: str) -> None:
         """Fork; raises OSError or SpawnError."""
@@ -282,7 +281,7 @@ class Standby:
 
 
 def complaint(channel: socket.socket) -> str:
-    """Return why there is no shell; asked after a status of CANNOT_START."""
+    """Return why it could not become the shell; asked after it has ended with CANNOT_START."""
     with contextlib.suppress(OSError):
         channel.setblocking(False)
         return channel.recv(_LONGEST_ERROR).decode("utf-8", "replace")
@@ -369,10 +368,13 @@ def _become_leader(leading: Leading | None) -> None:
     if leading is None:
         set_signals(signal.SIG_IGN, but=frozenset((signal.SIGCHLD,)))
         return
-    signal.signal(LET_GO, _let_go)
-    signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
-    end_with_parent(_LEFT_ALONE)
-    if os.getppid() != leading.supervisor:
+    _end_with(leading.supervisor, _LEFT_ALONE)
+
+
+def _end_with(parent: int, number: int) -> None:
+    """Have the kernel send this process signal `number` when `parent` ends; end if it has."""
+    end_with_parent(number)
+    if os.getppid() != parent:
         os._exit(1)
 
 
@@ -383,6 +385,9 @@ def _lead(shell: int, report: int, leading: Leading | None) -> NoReturn:
     own end reaches the foreground only, and a shell that is about to start a program loses it.
     """
     statuses, noted = leading.statuses if leading else "", 0
+    if leading is not None:
+        signal.signal(LET_GO, _let_go)
+        signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
     close_all_but(0, report)
     os.chdir("/")
     ended = _ended_child(0)
@@ -459,58 +464,54 @@ def _note(path: str, child: os.waitid_result | None) -> None:
 
 
 def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn:
-    """In the session leader: start the shell when it is ordered, then lead. Never returns."""
+    """In the session leader: fork the shell-to-be, then lead. Never returns."""
     try:
-        close_all_but(0, 1, 2, channel.fileno(), report)
         _become_leader(leading)
+        leader = os.getpid()
         set_output_processing(0, on=False)
-        shell = _start_when_ordered(channel)
-        if shell is None:
-            os.write(report, b"%s 0 %d\n" % (SHELL_ENDED.encode(), CANNOT_START << 8))
-            _let_go()
-        _lead(shell, report, leading)
+        shell = os.fork()
+        if shell:
+            _lead(shell, report, leading)
+        _end_with(leader, signal.SIGKILL)
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        set_signals(signal.SIG_DFL)  # a shell hands ignored ones on to its children
+        close_all_but(0, 1, 2, channel.fileno())
+        _execute_when_ordered(channel)
     finally:
         os._exit(CANNOT_START)
 
 
-def _start_when_ordered(channel: socket.socket) -> int | None:
-    """Start the shell of the next message, and return its number; None where it cannot be.
+def _execute_when_ordered(channel: socket.socket) -> None:
+    """Become the shell of the next message.
 
-    Before it there may be one with descriptors: `numbers` are what they are to be in the shell,
+    Before it there may be one with descriptors: `numbers` are what they are to be here,
     `terminals` those that are to be the terminal.
     """
-    actions: list[tuple[int, int, int]] = []
     try:
         received = receive_message(channel)
         if received is not None and "numbers" in received[0]:
             what, fds = received
-            numbers = [*what["numbers"], *what["terminals"]]
-            copies = [_copy(fd, max(numbers) + 1) for fd in fds]
-            given = zip((*copies, *(0 for _ in what["terminals"])), numbers, strict=True)
-            actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in given]
+            above = max((*what["numbers"], *what["terminals"])) + 1
+            channel = _move_up(channel, above)
+            _renumber(fds, what["numbers"], above)
+            for number in what["terminals"]:
+                os.dup2(0, number)
             received = receive_message(channel)
         if received is None:
-            return None
-        order = received[0]
-        _enter_folder(order)
-        every = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-        # A shell hands ignored signals on to its children, so it gets none. Nothing of this
-        # process is copied for it, unlike for a fork.
-        shell = os.posix_spawn(
-            order["argv"][0], order["argv"], order["env"], file_actions=actions, setpgroup=0,
-            setsigmask=(), setsigdef=every,
-        )  # fmt: skip
+            return
+        end_with_parent(0)  # a shell may outlive its leader, as in any terminal
+        _become_shell(received[0])
     except (OSError, ValueError) as error:
         channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
-        return None
-    with contextlib.suppress(OSError):  # the terminal was hung up, or the shell has ended
-        os.tcsetpgrp(0, shell)
-        os.killpg(shell, signal.SIGCONT)  # it may have used its terminal before it had it
-    return shell
 
 
-def _enter_folder(order: dict[str, Any]) -> None:
-    """Go to the folder of an order, which must be what it was when the command was judged."""
-    os.chdir(order["cwd"])
-    if order["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
-        raise OSError(errno.ESTALE, "the folder is another one now", order["cwd"])
+def _become_shell(what: dict[str, Any]) -> None:
+    """Execute `argv` with `env` in `cwd`.
+
+    `real` is what `cwd` must be without links: what it was when the command was judged.
+    """
+    os.chdir(what["cwd"])
+    if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
+        raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
+    os.execve(what["argv"][0], what["argv"], what["env"])

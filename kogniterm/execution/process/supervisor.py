@@ -6,7 +6,7 @@ with -9), ends every tree that was not kept on purpose. It is started with `pyth
 imports the standard library and ptyprocess only.
 
 Messages: `next` asks for a leader that stands by. It is answered by `ready` with the terminal's
-master, the pipe of the reports and the channel of the leader, or by `failed`. `spawn` starts a
+master, the pipe of the reports and the channel of the shell-to-be, or by `failed`. `spawn` starts a
 command in a sandbox, where nothing waits for orders: with it come the report pipe, the channel for
 what is wrong, and what the command is to have open; it is answered by `spawned` with the terminal's
 master, by `refused`, or by `unbuilt` when the sandbox cannot be made.
