@@ -20,7 +20,8 @@ from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
 
-LOADED = (  # LangSmith is its stand-in: the real one loads many others
+STAND_INS = {"langsmith", "langgraph_sdk", "requests"}
+LOADED = (  # The real ones load many others
     "import sys, runpy, contextlib, io\n"
     "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
     "before = set(sys.modules)\n"
@@ -28,7 +29,7 @@ LOADED = (  # LangSmith is its stand-in: the real one loads many others
     "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
     "    main()\n"
     "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
-    "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm', 'langsmith'}))\n"
+    f"print(sorted(new - set(sys.stdlib_module_names) - {{'kogniterm', *{STAND_INS}}}))\n"
 )
 
 VERSION = f"kogniterm {running_version()}\n"
