@@ -223,3 +223,13 @@ def change_root(tree: int, over: str) -> None:
     _call(_PIVOT_ROOT, b".", b".")
     check_result(LIBC.umount2(b".", DETACH))  # the old root lies on top of the new one
     os.chdir("/")
+
+
+def file_system_of(path: str | int) -> int:
+    """Return the magic number of the file system at a path or descriptor; raises OSError."""
+    buffer = ctypes.create_string_buffer(256)
+    if isinstance(path, int):
+        check_result(LIBC.fstatfs(path, buffer))
+    else:
+        check_result(LIBC.statfs(os.fsencode(path), buffer))
+    return int(ctypes.c_ulong.from_buffer(buffer).value) & 0xFFFFFFFF

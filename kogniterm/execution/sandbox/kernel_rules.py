@@ -26,6 +26,7 @@ import time
 from kogniterm.execution.sandbox.reach import (
     DEVICES,
     are_unchanged,
+    folder_state,
     readable_parts,
     within,
     writable_parts,
@@ -119,11 +120,17 @@ def ruleset_of(rules: Mapping[str, Any]) -> int:
         return 0
     names = ("write", "close", "hide", "show", "private", "home")
     with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
-        key = repr([rules[name] for name in names]), file.read()
+        mounts = file.read()
+    # A rule is for the folder that is there now, not for its name; a kept one keeps its number.
+    places = [*rules["write"], *rules["show"], *rules["private"]]
+    told = [rules[name] for name in names], [folder_state(place)[1:] for place in places]
+    key = repr(told), mounts
+    for old, (made, listed, ruleset) in list(_KEPT.items()):
+        # Its rules hold deleted files, whose space is not free before.
+        if old[1] != mounts or not are_unchanged(listed, made):
+            os.close(ruleset)
+            del _KEPT[old]
     made, listed, ruleset = _KEPT.pop(key, (0, {}, 0))
-    if ruleset and not are_unchanged(listed, made):
-        os.close(ruleset)
-        ruleset = 0
     if not ruleset:
         made, listed = time.time_ns(), {}
         hide, closed, home = rules["hide"], rules["close"], rules["home"]

@@ -27,8 +27,8 @@ from typing import Literal
 from kogniterm.execution.sandbox.reach import (
     States,
     are_unchanged,
-    folder_state,
     folders_between,
+    lasting_state,
     within,
 )
 
@@ -211,8 +211,10 @@ class _Search:
         with _opened(self.root, folder) as place:
             if place is None:
                 return 0, []
-            looked, states = time.time_ns(), {path: folder_state(place)}
-            entries = _entries_in(place, MOST_ENTRIES)
+            looked, states = time.time_ns(), {path: lasting_state(place)}
+            entries = _listed(place, MOST_ENTRIES)
+            if entries is None:  # unknown is not kept as empty
+                return 0, []
             if len(entries) >= MOST_ENTRIES:
                 self.found.stopped = f"{self.workspace}/{folder}"
                 # Too many to look at each: ask for the names instead.
@@ -384,6 +386,11 @@ def _asked_for(place: int) -> list[tuple[str, bool]]:
 
 def _entries_in(place: int, most: int) -> list[tuple[str, bool]]:
     """Return (name, whether it is a folder) of what is in an open folder."""
+    return _listed(place, most) or []
+
+
+def _listed(place: int, most: int) -> list[tuple[str, bool]] | None:
+    """Return the same; None where the folder cannot be listed."""
     with suppress(OSError), os.scandir(place) as entries:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]
-    return []
+    return None

@@ -18,6 +18,15 @@ States = dict[str, tuple[int, ...]]
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """Devices that programs need. Terminals other than a command's own stay closed."""
 
+_DATING = frozenset(
+    (
+        0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010, 0x2FC12FC1, 0xCA451A4E,
+    )
+)  # fmt: skip
+"""Magic numbers (statfs(2)) of ext, xfs, btrfs, tmpfs, overlay, f2fs, zfs and bcachefs.
+
+On others, such as FUSE, 9p, NFS and FAT, a folder may change without its ctime.
+"""
 _COARSE = 3_000_000_000
 MOST_PARTS = 500
 """A folder with more entries is opened in part: folders first."""
@@ -122,6 +131,16 @@ def folder_state(path: str | int) -> tuple[int, ...]:
     return seen.st_ctime_ns, seen.st_ino, seen.st_dev
 
 
+def lasting_state(path: str | int) -> tuple[int, ...]:
+    """Return the `folder_state`; () where the file system may not date each change of a folder."""
+    from kogniterm.host.kernel_calls import file_system_of
+
+    try:
+        return folder_state(path) if file_system_of(path) in _DATING else ()
+    except OSError:
+        return ()
+
+
 def are_unchanged(states: States, looked: int) -> bool:
     """Return whether folders have the entries that they had at the time `looked`, in nanoseconds.
 
@@ -138,7 +157,7 @@ def _entries(
 ) -> Iterable[tuple[str, bool]]:
     """Return (path, whether it is a folder) of what is in `folder`, links left out."""
     if listed is not None:
-        listed[folder] = folder_state(folder)
+        listed[folder] = lasting_state(folder)
     try:
         with os.scandir(folder) as found:
             entries = [
@@ -147,6 +166,8 @@ def _entries(
                 if not entry.is_symlink()
             ]
     except OSError:
+        if listed is not None:
+            listed[folder] = ()  # to be looked at again
         return []
     entries.sort(key=lambda entry: (not entry[1], entry[0]))
     return entries if most is None else entries[:most]

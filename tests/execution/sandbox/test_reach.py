@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ import pytest
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kernel_rules import ruleset_of
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
-from kogniterm.execution.sandbox.reach import are_unchanged, folder_state
+from kogniterm.execution.sandbox.reach import are_unchanged, folder_state, lasting_state
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.types import CommandResult
 from tests.support.executing import KINDS, outside_tmp, private_folder_of
@@ -298,6 +300,26 @@ def test_a_folder_counts_as_unchanged_only_when_its_clock_could_show_a_change(pl
     (place / "new").touch()
     os.utime(place, ns=(0, 0))
     assert not are_unchanged(known, later)
+    assert lasting_state(str(place)) == folder_state(str(place))
+    assert lasting_state("/proc") == ()  # dates no changes
+
+
+@pytest.mark.parametrize("name", ["write", "show", "private"])
+def test_a_folder_that_replaces_one_that_is_open_has_rules_of_its_own(
+    place: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_sandbox("landlock")
+    monkeypatch.setattr(time, "time_ns", lambda: 1 << 62)  # long after all changes
+    folders = {one: place / one for one in ("write", "show", "private")}
+    for folder in folders.values():
+        folder.mkdir()
+    rules = {one: [str(folder)] for one, folder in folders.items()} | {"close": [], "hide": []}
+    told = {**rules, "namespaces": False, "home": str(place / "home")}
+    first = ruleset_of(told)
+    assert ruleset_of(told) == first
+    folders[name].rename(place / "old")
+    folders[name].mkdir()
+    assert ruleset_of(told) != first
 
 
 # --- temporary files ----------------------------------------------------------------------------
