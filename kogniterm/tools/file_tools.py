@@ -423,14 +423,7 @@ def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
         return path, None
     if not stat.S_ISREG(mode):
         raise ToolError("{path} is not a regular file.", path=path)
-    if not _writable(path):
-        if os.statvfs(path).f_flag & os.ST_RDONLY:
-            raise unwritable(path, OSError(errno.EROFS, ""))
-        # Renaming another over it would be possible, and not what its owner meant.
-        raise ToolError(
-            "{path} is write-protected; to change it, make it writable with a command.",
-            path=path,
-        )
+    _refuse_protected(path)
     try:
         data = read_regular(path, MAX_BYTES + 1)
     except OSError as error:
@@ -440,14 +433,20 @@ def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
     return path, data
 
 
-def _writable(path: Path) -> bool:
+def _refuse_protected(path: Path) -> None:
+    """Raise `ToolError` for a file that may not be written, with what can be done."""
     try:
         with parent(path) as (folder, name):
-            return os.access(
-                name, os.W_OK, dir_fd=folder, effective_ids=True, follow_symlinks=False
-            )
+            if os.access(name, os.W_OK, dir_fd=folder, effective_ids=True, follow_symlinks=False):
+                return
+            if os.fstatvfs(folder).f_flag & os.ST_RDONLY:
+                raise OSError(errno.EROFS, "")
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unwritable(path, error) from error
+    # Renaming another over it would be possible, and not what its owner meant.
+    raise ToolError(
+        "{path} is write-protected; to change it, make it writable with a command.", path=path
+    )
 
 
 def _encode_text(path: Path, kind: FileText, text: str) -> bytes:
