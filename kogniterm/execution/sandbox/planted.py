@@ -212,7 +212,7 @@ class _Search:
             if place is None:
                 return 0, []
             looked, states = time.time_ns(), {path: lasting_state(place)}
-            entries = _listed(place, MOST_ENTRIES)
+            entries = _list_entries(place, MOST_ENTRIES)
             if entries is None:  # unknown is not kept as empty
                 return 0, []
             if len(entries) >= MOST_ENTRIES:
@@ -386,10 +386,10 @@ def _asked_for(place: int) -> list[tuple[str, bool]]:
 
 def _entries_in(place: int, most: int) -> list[tuple[str, bool]]:
     """Return (name, whether it is a folder) of what is in an open folder."""
-    return _listed(place, most) or []
+    return _list_entries(place, most) or []
 
 
-def _listed(place: int, most: int) -> list[tuple[str, bool]] | None:
+def _list_entries(place: int, most: int) -> list[tuple[str, bool]] | None:
     """Return the same; None where the folder cannot be listed."""
     with suppress(OSError), os.scandir(place) as entries:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]
