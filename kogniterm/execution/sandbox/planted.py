@@ -264,7 +264,7 @@ class _Search:
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         with _opened(self.root, folder) as place:
-            return [] if place is None else _entries_in(place, MOST_BELOW)
+            return [] if place is None else _list_entries(place, MOST_BELOW) or []
 
     def _guard(self, path: str, *, sample: str = "") -> bool:
         """Note the state of `path` and protect it; return whether there is something to protect."""
@@ -315,7 +315,7 @@ def _paths_in_config(root: int, folder: str) -> Iterator[tuple[bool, str]]:
 
 
 def _note_below(place: int, path: str, found: GuardedFiles, sample: str, left: list[int]) -> None:
-    for name, is_folder in _entries_in(place, MOST_BELOW):
+    for name, is_folder in _list_entries(place, MOST_BELOW) or ():
         left[0] -= 1
         if left[0] < 0:
             found.stopped = found.stopped or path
@@ -381,13 +381,8 @@ def _asked_for(place: int) -> list[tuple[str, bool]]:
     return found
 
 
-def _entries_in(place: int, most: int) -> list[tuple[str, bool]]:
-    """Return (name, whether it is a folder) of what is in an open folder."""
-    return _list_entries(place, most) or []
-
-
 def _list_entries(place: int, most: int) -> list[tuple[str, bool]] | None:
-    """Return the same; None where the folder cannot be listed."""
+    """Return (name, whether it is a folder) of what is in an open folder; None if unknown."""
     with suppress(OSError), os.scandir(place) as entries:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]
     return None
