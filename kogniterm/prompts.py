@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def describe_tool(spec: ToolSpec) -> ToolSpec:
             if found is None:
                 raise _no_argument(spec.name, path)
         found["description"] = said
-    told = replace(spec, description=description, parameters=parameters)
+    told = spec._replace(description=description, parameters=parameters)
     _described[spec.name] = (spec, told)
     return told
 

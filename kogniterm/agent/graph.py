@@ -280,7 +280,7 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     reply: Reply | None = None
     async for event in ask(context.model, request, write):
         if isinstance(event, AnswerDelta | ThoughtDelta):
-            event = replace(event, text=whole(event.text))
+            event = event._replace(text=whole(event.text))
         write(event)
         if isinstance(event, Reply):
             reply = event

@@ -84,7 +84,7 @@ def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
     told = f"{spec.description}\n\n{prompts.text('subagent.named', agents=listed)}"
     properties = {**spec.parameters["properties"]}
     properties["agent"] = {"type": "string", "enum": list(named)}
-    return replace(spec, description=told, parameters={**spec.parameters, "properties": properties})
+    return spec._replace(description=told, parameters={**spec.parameters, "properties": properties})
 
 
 class DelegatedTask(NamedTuple):
@@ -309,9 +309,9 @@ class SubAgent:
             else:
                 if isinstance(item, Reply):
                     self._unbooked += item.usage
-                    self.write(replace(item, model=self._priced_as))
+                    self.write(item._replace(model=self._priced_as))
                 elif isinstance(item, ToolRan):
-                    self.write(replace(item, agent=self.key))
+                    self.write(item._replace(agent=self.key))
                 elif isinstance(item, ModelAsked | ModelFailed):
                     self.write(item)
         return pending

@@ -53,8 +53,8 @@ async def review_plan(
     plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
     with count.waiting():
         review = await _review_plan(journal, modes, plan, previous, io, request.id)
-    review = replace(
-        review, plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
+    review = review._replace(
+        plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
     )
     if review.kind == "reject":
         why = f": {review.reason}" if review.reason else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -269,7 +268,7 @@ async def test_only_what_was_said_with_memory_on_is_read_later(
     assert (waiting.cursor, waiting.ended) == (2, 3)
     assert SessionContext(memory, "s3", mode="session", model=model).unread() == []
     other = SayingModel()
-    other.info = replace(model.info, server="elsewhere.example")
+    other.info = model.info._replace(server="elsewhere.example")
     assert SessionContext(memory, "s2", model=other).unread() == []
     clock.advance(seconds=7 * 86_400 + 1)
     assert reader.unread() == []

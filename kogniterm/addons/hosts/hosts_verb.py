@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -123,7 +123,7 @@ def _read_only(call: CallOptions, words: list[str]) -> str:
 
 def _plain(value: AnswerGroup) -> dict[str, object]:
     """Return a value as it stands in JSON; a reason is a text."""
-    return {**asdict(value), "reason": None if value.reason is None else str(value.reason)}
+    return {**value._asdict(), "reason": None if value.reason is None else str(value.reason)}
 
 
 @contextmanager

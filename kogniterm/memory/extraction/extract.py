@@ -10,7 +10,6 @@ replies the messages are skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -419,7 +418,7 @@ async def _read(
             failure = Phrase("the model's response could not be read: {detail}", values)
             spent = spent._replace(failure=failure)
             hint = HumanMessage(prompts.text("extract_facts.repair", problem=error))
-            request = replace(request, messages=(*request.messages, hint))
+            request = request._replace(messages=(*request.messages, hint))
     return None, spent, True
 
 
