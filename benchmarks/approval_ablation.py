@@ -40,7 +40,7 @@ from tests.approval.corpus import WORKSPACE, commands, smuggled
 from tests.approval.programs import test_script_files
 
 MODULES = (
-    "basic_rules", "builtins", "files", "git", "remote", "script_files", "scripts",
+    "basic_rules", "builtins", "files", "git", "remote", "scripts",
     "word_patterns", "wrappers",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "results" / "approval_ablation.md"

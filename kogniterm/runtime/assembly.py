@@ -89,8 +89,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore, conversation
-from kogniterm.settings import Settings
-from kogniterm.settings.collector_keys import collector_keys
+from kogniterm.settings import Settings, collector_keys
 from kogniterm.settings.schema import names_of
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
-from kogniterm.text.money import money
+from kogniterm.text.shorten import money
 from kogniterm.types import Answer, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:

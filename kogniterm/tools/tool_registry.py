@@ -8,11 +8,6 @@ from typing import Any
 
 from kogniterm.installed import parts_of, rows
 from kogniterm.protocols import Tool, WebSearcher
-from kogniterm.tools.command_tools import (
-    JobsPort,
-    execute_command,
-    job_tool,
-)
 from kogniterm.tools.file_tools import (
     MAX_CHARS,
     Carry,
@@ -22,7 +17,6 @@ from kogniterm.tools.file_tools import (
     read_file,
     write_file,
 )
-from kogniterm.tools.github import github
 from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.search_files import find_files, search_text
@@ -30,11 +24,14 @@ from kogniterm.tools.session_tools import (
     NO_SKILLS,
     ForgetPort,
     HistoryPort,
+    JobsPort,
     MemoryPort,
     SkillPort,
     UserPort,
     ask_user,
+    execute_command,
     forget,
+    job_tool,
     recall,
     recall_history,
     remember,
@@ -45,6 +42,7 @@ from kogniterm.tools.web import (
     OpenSearch,
     ProviderSearch,
     SearchSource,
+    github,
     web_fetch,
     web_search,
 )

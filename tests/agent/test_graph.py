@@ -19,7 +19,7 @@ from kogniterm.errors import LoopError, ModelReplyError
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.command_tools import execute_command
+from kogniterm.tools.session_tools import execute_command
 from kogniterm.types import (
     AnswerDelta,
     ModelAsked,

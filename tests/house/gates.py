@@ -143,7 +143,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "argparse": (
         "kogniterm.cli.main",
         "kogniterm.cli.options",
-        "kogniterm.cli.argument_parser",
+        "kogniterm.cli.main",
     ),
     "acp": ("kogniterm.addons.acp",),
     "procrastinate": ("kogniterm.addons.fleet",),

@@ -22,8 +22,7 @@ from kogniterm.addons.hosts.host_passwords import (
 )
 from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.addons.hosts.hosts_run import RUN
-from kogniterm.cli.options import HOSTS, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import HOSTS, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import paths_in_use, write_json
 from kogniterm.errors import (
     EXIT_DONE,

@@ -158,7 +158,7 @@ def with_texts(event: Any, change: Callable[[str], str]) -> Any:
             changed[name] = with_texts(value, change)
         elif name in TEXTS and isinstance(value, str):
             changed[name] = change(value)
-    return event._replace(**changed) if isinstance(event, tuple) else replace(event, **changed)
+    return event._replace(**changed) if hasattr(event, "_replace") else replace(event, **changed)
 
 
 def missing_packages(variables: TelemetryVariables) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.addons.warm.warm_place import plain_variables, socket_folder
 from kogniterm.addons.warm.warm_start import make_folder, running_servers
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.runtime.operations.action import Action, Report
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase

@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, TO_FILE, YES, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import (
+    JSON,
+    TO_FILE,
+    YES,
+    CallOptions,
+    Subparsers,
+    add_actions,
+    current_folder,
+)
 from kogniterm.cli.verb_helpers import (
     confirm,
     location_of,

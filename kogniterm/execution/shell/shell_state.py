@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.errors import ExecutionError
-from kogniterm.settings.collector_keys import HEADER_NAMES
+from kogniterm.settings import HEADER_NAMES
 
 SECRET_NAMES = (
     "GOOGLE_API_KEY",

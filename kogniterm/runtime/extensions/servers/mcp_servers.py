@@ -24,7 +24,6 @@ from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.server_config import ServerConfig, Servers, parse_servers
-from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.tools.mcp.server_tools import (
     READ_RESOURCE,
     McpTool,
@@ -37,6 +36,8 @@ from kogniterm.tools.mcp.server_values import (
     Listing,
     ServerPrompt,
     ServerQuestion,
+    ServerRecord,
+    ServerRecords,
     ServerTool,
 )
 from kogniterm.types import Observation, Phrase
