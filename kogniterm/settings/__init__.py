@@ -33,20 +33,6 @@ _HOST = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
-__all__ = [
-    "HEADER_NAMES",
-    "QuickSettings",
-    "Settings",
-    "certificates",
-    "collector_keys",
-    "environment",
-    "load",
-    "names_in",
-    "proxies",
-    "proxy_variables",
-    "quick",
-]
-
 
 def environment() -> dict[str, str]:
     """Return a copy of the process environment. Nothing else in the package reads it."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.installed import parts_of, rows
 from kogniterm.protocols import Tool, WebSearcher
@@ -49,8 +48,7 @@ from kogniterm.tools.web import (
 from kogniterm.types import Job
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPorts:
+class ToolPorts(NamedTuple):
     """The ports of the tools: folder, outputs, jobs, user, past, web, MCP servers, add-ons."""
 
     cwd: Callable[[], str]
@@ -65,7 +63,7 @@ class ToolPorts:
     searcher: WebSearcher | None = None
     skills: SkillPort | None = None
     servers: ServersPort | None = None
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Any] = {}
     """Those of the tools of add-ons, by tool."""
     carry: Carry = as_given
     room: Callable[[], int] = lambda: MAX_CHARS

@@ -345,8 +345,7 @@ class PolicyService:
         secret = describe_receivers(use)
         check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
         check = check and not modes.in_plan_mode
-        circumstances = replace(
-            self.circumstances,
+        circumstances = self.circumstances._replace(
             # What the user granted with the plan runs as in auto mode: in the sandbox alone.
             mode="auto" if check and self.sandbox.box is not None else modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
@@ -364,7 +363,7 @@ class PolicyService:
             box = self.sandbox.box
             beyond = box is not None and bool(anywhere and (box.repository or box.writable))
             undoable = not beyond and self.undo_covers(report)
-            circumstances = replace(circumstances, undoable=undoable)
+            circumstances = circumstances._replace(undoable=undoable)
         rules = self.in_force
         if allowing is not None:
             # What a hook of the user allows is a rule that reaches as far as one of theirs.
@@ -569,7 +568,7 @@ class PolicyService:
         found = approval.offers(report, folder=folder, workspace=workspace)
         inside = self.sandbox.box is not None and not outside
         usable = (offer for offer in found if offer.kind != "runs" or inside)
-        return tuple(replace(offer, outside=outside) for offer in usable)
+        return tuple(offer._replace(outside=outside) for offer in usable)
 
     def _can_leave(self, report: RiskReport, *, refused: bool) -> bool:
         """Return whether a permission for such a command has to let it run outside the sandbox."""

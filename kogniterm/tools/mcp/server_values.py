@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,8 +18,7 @@ from kogniterm.storage.folders import private_folder, read_own_json, write_priva
 from kogniterm.tools.mcp.server_config import ServerConfig
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTool:
+class ServerTool(NamedTuple):
     """A tool as its server describes it. The last fields are claims of the server, not facts."""
 
     name: str
@@ -58,8 +56,7 @@ class ServerTool:
         return self.read_only or self.idempotent
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPrompt:
+class ServerPrompt(NamedTuple):
     """A prompt of a server; `arguments` are names, each with whether it is required."""
 
     name: str
@@ -75,8 +72,7 @@ class ServerResource(NamedTuple):
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """Tools and all else that a server offers, and for how many seconds that holds."""
 
     tools: tuple[ServerTool, ...] = ()
@@ -134,8 +130,7 @@ def leave_out_invalid(result: object) -> None:
 FieldKind = Literal["text", "number", "integer", "boolean", "list"]
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
+class FormField(NamedTuple):
     """A field of a form that a server asks the user to fill in.
 
     `choices` are the values that it may have, by what the user sees of them; `default` is seen so
@@ -146,13 +141,12 @@ class FormField:
     title: str
     kind: FieldKind = "text"
     required: bool = False
-    choices: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = {}
     default: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ServerQuestion:
+class ServerQuestion(NamedTuple):
     """A question of a server for the user: a form, or an address to open."""
 
     server: str
@@ -172,14 +166,13 @@ Progress = Callable[[str], None]
 MAX_FILE = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRecord:
+class ServerRecord(NamedTuple):
     """One server: how the user trusts it to be started, which tools, and what it offered last."""
 
-    launch: Mapping[str, Any] = field(default_factory=dict)
-    trusted: Mapping[str, str] = field(default_factory=dict)
+    launch: Mapping[str, Any] = {}
+    trusted: Mapping[str, str] = {}
     """The texts of the tools that the user trusts, by name."""
-    listing: Listing = field(default_factory=Listing)
+    listing: Listing = Listing()
     instructions: str = ""
     """The instructions of the server that the user trusts."""
 
@@ -202,7 +195,7 @@ class ServerRecord:
 
     def trusting(self, tools: Iterable[ServerTool]) -> ServerRecord:
         """Return the record after the user trusted `tools` as well."""
-        return replace(self, trusted={**self.trusted, **{one.name: one.text for one in tools}})
+        return self._replace(trusted={**self.trusted, **{one.name: one.text for one in tools}})
 
 
 class ServerRecords:

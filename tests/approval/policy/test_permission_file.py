@@ -71,7 +71,7 @@ def test_rules_are_stronger_than_a_saved_permission() -> None:
         rules = load_rules(toml_values("policy.toml", text))
         verdict = judge(report("npm test"), leases=[lease], rules=rules, circumstances=now)
         assert verdict.kind == decision
-    unknown = replace(now, unknown_outcome=True)
+    unknown = now._replace(unknown_outcome=True)
     assert judge(report("npm test"), leases=[lease], circumstances=unknown).kind == "ask"
 
 

@@ -303,7 +303,7 @@ class McpServers:
             if server.usable and server.connection is not None and server.connection.changed:
                 with suppress(ToolError):  # kept as the server's failure
                     listing = await self.list_anew(server)
-                    self._keep(server, replace(server.record, listing=listing))
+                    self._keep(server, server.record._replace(listing=listing))
 
     def take_changed(self) -> list[str]:
         """Return the names of the servers that told of changed tools, each once for a change."""
@@ -371,7 +371,7 @@ class McpServers:
         stale = 0 < server.record.listing.valid_for < age
         if not server.checked or connection.changed or stale:
             listing = await self.list_anew(server)
-            self._keep(server, replace(server.record, listing=listing))
+            self._keep(server, server.record._replace(listing=listing))
         tool = server.record.listing.tool(name)
         if tool is None or not server.config.offers(name):
             raise ToolError(
