@@ -23,7 +23,7 @@ from kogniterm.settings.layers import PREFIX
 from kogniterm.settings.user_files import read_if_there, toml_values
 
 if TYPE_CHECKING:
-    from kogniterm.settings.schema import Settings
+    from kogniterm.settings.schema import Settings as Settings
 
 
 Certificates = TypeVar("Certificates")
