@@ -27,8 +27,7 @@ from kogniterm.host.safe_files import resolve_path
 from kogniterm.installed import parts
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.project.project_profile import project_root
-from kogniterm.memory.project.project_scan import ProjectScanner
+from kogniterm.memory.project import ProjectScanner, project_root
 from kogniterm.memory.user_memory import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of

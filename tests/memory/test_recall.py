@@ -15,7 +15,7 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message, Mode
-from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory.project import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,
@@ -29,7 +29,7 @@ from kogniterm.memory.recall import (
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import vectors_installed
 from tests.memory.conftest import HandClock
-from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
+from tests.memory.test_extract import SayingModel, reply, stated, user
 
 
 def fill(memory: Memory, count: int = FEW + 20) -> None:

@@ -139,9 +139,7 @@ def _load() -> str:
 
 def _prepare() -> None:
     """Do once what each session would do again: schemas of tools and patterns."""
-    from kogniterm.memory import statements
-    from kogniterm.memory.extraction import preference_statements
-    from kogniterm.memory.forgetter import forget_request
+    from kogniterm.memory import preference_statements, statements
     from kogniterm.memory.sensitive_topics import personal_kind
     from kogniterm.text.redact import find_secrets
     from kogniterm.tools.tool_registry import listed_tools
@@ -149,7 +147,7 @@ def _prepare() -> None:
     listed_tools()
     preference_statements.preferences_in(_SAMPLE)
     statements.find_statements(_SAMPLE)
-    forget_request(_SAMPLE)
+    statements.forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)
 

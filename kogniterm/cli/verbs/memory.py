@@ -69,7 +69,7 @@ def _open(
 
 
 def _project(call: CallOptions) -> str:
-    from kogniterm.memory.project.project_profile import project_root
+    from kogniterm.memory.project import project_root
 
     return str(project_root(_folder(call)))
 
@@ -101,7 +101,7 @@ def _is_writable(call: CallOptions) -> bool:
 
 def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any) -> Report:
     """Run an action that /memory has too."""
-    from kogniterm.memory.project.project_scan import ProjectScanner
+    from kogniterm.memory.project import ProjectScanner
     from kogniterm.runtime.trust.trust_store import TrustStore
 
     folder = _folder(call)
