@@ -51,6 +51,7 @@ async def review_plan(
     """Settle a plan that waits; return whether it was approved just as the model wrote it."""
     previous = journal.state.plan
     plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
+    journal.write_held()
     with count.waiting():
         review = await _review_plan(journal, modes, plan, previous, io, request.id)
     review = replace(
