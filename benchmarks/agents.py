@@ -344,4 +344,5 @@ def fill(data: Path) -> None:
     with open_memory(file, user=account_name(), vectors=vectors_installed()) as memory:
         for text in many(read_set(SET)[0], FACTS):
             memory.add(text, scope="everywhere")
-        memory.search(TASK)  # which stores the vectors
+        memory.search(TASK)
+        memory.searcher.settle()  # the vectors are stored

@@ -40,7 +40,7 @@ from tests.approval.corpus import WORKSPACE, commands, smuggled
 from tests.approval.programs import test_script_files
 
 MODULES = (
-    "basic_rules", "builtins", "files", "git", "remote", "script_files", "scripts",
+    "basic_rules", "builtins", "files", "git", "remote", "scripts",
     "word_patterns", "wrappers",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "results" / "approval_ablation.md"
@@ -146,7 +146,7 @@ def patterns(lines: tuple[str, ...]) -> Iterator[Part]:
         first = _naming(lines, [*users, name])
         for number, case in enumerate(cases):
             rest = (*cases[:number], *cases[number + 1 :])
-            title = f"{name} {number + 1}: {case.label or 'reads'} {case.pattern.pattern[:40]}"
+            title = f"{name} {number + 1}: {case.label or 'reads'} {case.pattern[:40]}"
             yield Part(
                 "pattern", title, partial(_replaced, word_patterns._CASES, name, rest), first
             )

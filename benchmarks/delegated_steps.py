@@ -27,7 +27,7 @@ from kogniterm.execution.command_output import OutputStore
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.file_tools import read_file
-from kogniterm.types import NodeUpdate, Phrase
+from kogniterm.types import Phrase
 
 
 def script(folder: Path, agents: int, delay: float) -> Path:
@@ -73,9 +73,8 @@ async def seconds(folder: Path, file: Path, at_once: int) -> float:
         delegates=True,
     )
     started, answer = time.perf_counter(), None
-    async for item in think([HumanMessage("go")], None, replace(context, at_once=at_once)):
-        if isinstance(item, NodeUpdate) and item.answer is not None:
-            answer = item.answer
+    async for update in think([HumanMessage("go")], None, replace(context, at_once=at_once)):
+        answer = update.answer or answer
     assert answer == "done", answer
     return time.perf_counter() - started
 

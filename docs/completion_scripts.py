@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kogniterm.cli import options
-from kogniterm.cli.argument_parser import Parser
-from kogniterm.cli.main import build_parser
+from kogniterm.cli.main import Parser, build_parser
 from kogniterm.cli.options import GENERAL, SESSION
 from kogniterm.settings.schema import Settings
 from kogniterm.types import APPROVAL_MODES, MODE_NAMES

@@ -15,8 +15,7 @@ from typing import Literal, get_args, get_origin
 
 from docs import completion_scripts, manual
 from kogniterm.cli import options
-from kogniterm.cli.argument_parser import Parser
-from kogniterm.cli.main import build_parser
+from kogniterm.cli.main import Parser, build_parser
 from kogniterm.cli.options import GENERAL, SESSION, explain
 from kogniterm.cli.verbs.completion import SCRIPTS
 from kogniterm.runtime.operations.action import Argument

@@ -36,9 +36,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.types import Phrase
 
@@ -131,13 +130,12 @@ Place = tuple[str | int, ...]
 """Keys and positions (from 0) that lead from the root to a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileValues:
+class FileValues(NamedTuple):
     """The values of a file, which messages call `name`, and the lines that are known."""
 
     name: str | Path | Phrase
     data: Any
-    lines: Mapping[Place, int] = field(default_factory=dict)
+    lines: Mapping[Place, int] = {}
 
     def line(self, place: Sequence[str | int]) -> int:
         """Return the line of the value at `place`, or of the nearest around it."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -40,8 +39,7 @@ class SessionFolders(NamedTuple):
     undo: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionPaths:
+class ExtensionPaths(NamedTuple):
     """The user's instructions, commands, recipes, sub-agents, skills, hooks and MCP servers."""
 
     config: Path
@@ -103,8 +101,7 @@ class ExtensionPaths:
         return self.mcp_data / "tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """The three folders, and the name of every file in them."""
 
     config: Path

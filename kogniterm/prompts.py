@@ -15,10 +15,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.errors import SettingsError
 from kogniterm.settings.user_files import read_text
@@ -37,8 +36,7 @@ _ARGUMENT = re.compile(r"^- ([a-z_.]+): (.+)$", re.MULTILINE)
 MOST_BYTES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class PromptText:
+class PromptText(NamedTuple):
     """One text, with the variables that are filled in and the words that safety rests on."""
 
     text: str
@@ -51,8 +49,7 @@ class PromptText:
         return tuple(dict.fromkeys(_VARIABLE.findall(self.text)))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFile:
+class PromptFile(NamedTuple):
     """A file with its texts by name; a file that is one text has it under ""."""
 
     name: str
@@ -123,7 +120,7 @@ def describe_tool(spec: ToolSpec) -> ToolSpec:
             if found is None:
                 raise _no_argument(spec.name, path)
         found["description"] = said
-    told = replace(spec, description=description, parameters=parameters)
+    told = spec._replace(description=description, parameters=parameters)
     _described[spec.name] = (spec, told)
     return told
 

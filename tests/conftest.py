@@ -90,6 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the test process, and so every program it starts, the same everywhere."""
+    gc.disable()  # until all is collected
     sys.addaudithook(_only_this_machine)
     for name, meaning in marking.MARKS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
@@ -178,6 +179,7 @@ def pytest_collection_finish() -> None:
     What was collected stays until the end: looking through it for garbage takes half a second.
     """
     gc.freeze()
+    gc.enable()
     own = (name for name in os.environ if name.startswith("KOGNITERM_"))
     for name in [name for name in own if name not in PINNED]:
         del os.environ[name]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm import logs
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 
 SECRET = "sk-do-not-log-me"
 

@@ -14,13 +14,12 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import fit_messages
-from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
+from kogniterm.agent.graph_state import GraphState, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_FIRST,
     fit_to_model,
@@ -154,7 +153,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
                 raise
             # Shortened now; before the next round the runtime compacts the history itself.
             context.window.refuse(history, tools)
-            _say_again(attempt, error.text)
+            _say_again(context, attempt, error.text)
             continue
         except ModelError as error:
             # A provider that refuses an image would refuse every later request of the session.
@@ -162,7 +161,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             if type(error) is not ModelError or not shown or attempt == MAX_UNUSABLE:
                 raise
             hidden |= shown
-            _say_again(attempt, error.text)
+            _say_again(context, attempt, error.text)
             continue
         context.window.refused = hidden
         usage += reply.usage
@@ -179,15 +178,15 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             continue
         added.extend(send_back(reply.message, problem.for_model))
         if attempt < MAX_UNUSABLE:
-            _say_again(attempt, problem.for_user)
+            _say_again(context, attempt, problem.for_user)
     if problem is not None and problem.short == _WITHOUT_PLAN:
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(problem.short if problem is not None else Phrase(""))
 
 
-def _say_again(attempt: int, reason: Phrase) -> None:
+def _say_again(context: ThinkContext, attempt: int, reason: Phrase) -> None:
     """Tell the user that the model is asked again, and that what came so far does not count."""
-    get_stream_writer()(ModelRetried(attempt, MAX_UNUSABLE, 0.0, reason))
+    context.report(ModelRetried(attempt, MAX_UNUSABLE, 0.0, reason))
 
 
 def _must_plan(context: ThinkContext) -> bool:
@@ -276,12 +275,11 @@ def _plan_missing(
 
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     """Run one model call, passing its events on as they come."""
-    write = get_stream_writer()
     reply: Reply | None = None
-    async for event in ask(context.model, request, write):
+    async for event in ask(context.model, request, context.report):
         if isinstance(event, AnswerDelta | ThoughtDelta):
-            event = replace(event, text=whole(event.text))
-        write(event)
+            event = event._replace(text=whole(event.text))
+        context.report(event)
         if isinstance(event, Reply):
             reply = event
     if reply is None:
@@ -370,23 +368,18 @@ def _bound(node: _Node, context: ThinkContext) -> _Node:
 
 async def think(
     messages: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
-) -> AsyncIterator[Item]:
-    """Run the graph until it answers or waits for an action.
+) -> AsyncIterator[NodeUpdate]:
+    """Run the graph until it answers or waits for an action; yield what each node adds.
 
-    Yields node updates to be journaled, model events as they stream, tools that ran inside, and
-    each model call as it begins. Cancel the task to stop it.
+    Model calls, tools that ran inside and the work of sub-agents go to `context.report`. Cancel
+    the task to stop it.
     """
     state: GraphState = {"messages": list(messages), "plan": plan, "pending": []}
     config = {"recursion_limit": RECURSION_LIMIT}
     # Sub-agents run through this same graph; handing it down keeps the imports one way.
     context = replace(context, think=think)
-    stream = compile_graph().astream(
-        state, config, context=context, stream_mode=["updates", "custom"]
-    )
-    async for mode, data in stream:
-        if mode == "custom":
-            yield data
-            continue
+    stream = compile_graph().astream(state, config, context=context, stream_mode="updates")
+    async for data in stream:
         for node, update in data.items():
             if update:
                 yield node_update(node, update)

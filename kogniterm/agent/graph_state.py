@@ -80,9 +80,9 @@ class NamedAgent:
 
 
 Item = NodeUpdate | ModelEvent | ToolRan | ModelAsked | ModelFailed
-"""An event of a run of the graph: see `graph.think`."""
+"""A report of a run of the graph; node updates are those of sub-agents."""
 
-Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[Item]]
+Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[NodeUpdate]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,8 @@ class ThinkContext:
     """Asked before each model call, with the agent that makes it: why the turn must stop."""
     new_id: Callable[[], str]
     """Make the id of an action request, unique in the session."""
+    report: Callable[[Item], None] = lambda item: None
+    """Takes what happens in a node as it happens."""
     clean: Callable[[str], str] = str
     """Make what a tool inside the graph returned fit to be kept and sent."""
     has_room: Callable[[Sequence[BaseMessage]], bool] = lambda messages: True

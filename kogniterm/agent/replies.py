@@ -11,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -69,11 +68,11 @@ async def ask(
     try:
         async for event in model.stream(request):
             if isinstance(event, ModelRetried):
-                event = replace(event, call=asked.id)
+                event = event._replace(call=asked.id)
             elif isinstance(event, AnswerDelta | ThoughtDelta):
                 first = time.monotonic() - began if first is None else first
             elif isinstance(event, Reply):
-                event = replace(event, asked=asked, first=first)
+                event = event._replace(asked=asked, first=first)
             yield event
     except ModelError as error:
         tell(ModelFailed(asked.id, type(error).__name__))
@@ -117,7 +116,7 @@ def clean_reply(reply: Reply) -> Reply:
     fixed: AIMessage = message.model_copy(
         update={"content": content, "tool_calls": calls, "invalid_tool_calls": []}
     )
-    return replace(reply, message=fixed)
+    return reply._replace(message=fixed)
 
 
 def is_unusable(message: AIMessage) -> str | None:

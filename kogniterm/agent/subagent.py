@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
 from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
 from kogniterm.agent.messages import ImageBlock, artifact_of, last_ai
 from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, TOOL_SETS
-from kogniterm.errors import KognitermError, ToolError
+from kogniterm.errors import KognitermError, StorageError, ToolError
 from kogniterm.protocols import Model, Tool
 from kogniterm.text.shorten import gist, head_and_tail
 from kogniterm.types import (
@@ -84,7 +83,7 @@ def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
     told = f"{spec.description}\n\n{prompts.text('subagent.named', agents=listed)}"
     properties = {**spec.parameters["properties"]}
     properties["agent"] = {"type": "string", "enum": list(named)}
-    return replace(spec, description=told, parameters={**spec.parameters, "properties": properties})
+    return spec._replace(description=told, parameters={**spec.parameters, "properties": properties})
 
 
 class DelegatedTask(NamedTuple):
@@ -225,12 +224,6 @@ async def run_sub_agent(
     call: Mapping[str, Any], step: PlanStep | None, inputs: Sequence[str], context: ThinkContext
 ) -> Result:
     """Start or go on with the sub-agent of `call`, with the `inputs` of the step that it does."""
-    outer, tell = contextvars.copy_context(), get_stream_writer()
-
-    def write(item: Any) -> None:
-        # The writer finds its stream through the context of the node it was made in.
-        outer.run(tell, item)
-
     try:
         task = parse_task(call["args"], step, context.named)
         model = task.own_model()
@@ -240,7 +233,7 @@ async def run_sub_agent(
         return Result(f"The sub-agent could not begin: {error}", "failed")
     key = str(call["id"])
     begun = context.agents.get(key, AgentState())
-    agent = SubAgent(key, task, context, write, begun, tuple(inputs), model)
+    agent = SubAgent(key, task, context, begun, tuple(inputs), model)
     # A context of its own: the nested graph must not take the outer node's stream for its own.
     running = asyncio.create_task(agent.run(), context=contextvars.Context())
     try:
@@ -254,14 +247,13 @@ async def run_sub_agent(
 class SubAgent:
     """One task on its way through a graph of its own.
 
-    `state` is how far it has come; `write` gives the turn what it adds to that, and what it
-    costs. `context` is that of the agent which handed the task over, `inputs` what its step uses.
+    `state` is how far it has come. `context` is that of the agent which handed the task over, and
+    is reported what it adds and costs; `inputs` is what its step uses.
     """
 
     key: str
     task: DelegatedTask
     context: ThinkContext
-    write: Callable[[Item], None]
     state: AgentState = field(default_factory=AgentState)
     inputs: tuple[str, ...] = ()
     model: Model | None = None
@@ -280,6 +272,8 @@ class SubAgent:
         if not has_ended(self.state):
             try:
                 pending = await self._think()
+            except StorageError:  # its journal takes no more, so it has no end there either
+                raise
             except KognitermError as error:
                 self._add(NodeUpdate(DELEGATE.name, failure=error.text))
             else:
@@ -302,19 +296,20 @@ class SubAgent:
         think = self.context.think
         assert think is not None, "sub-agents are offered only where there is a graph for them"
         pending: tuple[ActionRequest, ...] = ()
-        async for item in think(self.state.messages, self.state.plan, self._context()):
-            if isinstance(item, NodeUpdate):
-                pending = item.pending
-                self._add(item)
-            else:
-                if isinstance(item, Reply):
-                    self._unbooked += item.usage
-                    self.write(replace(item, model=self._priced_as))
-                elif isinstance(item, ToolRan):
-                    self.write(replace(item, agent=self.key))
-                elif isinstance(item, ModelAsked | ModelFailed):
-                    self.write(item)
+        async for update in think(self.state.messages, self.state.plan, self._context()):
+            pending = update.pending
+            self._add(update)
         return pending
+
+    def _report(self, item: Item) -> None:
+        """Pass on what the nested graph reports; its words are not shown as they come."""
+        if isinstance(item, Reply):
+            self._unbooked += item.usage
+            self.context.report(item._replace(model=self._priced_as))
+        elif isinstance(item, ToolRan):
+            self.context.report(item._replace(agent=self.key))
+        elif isinstance(item, ModelAsked | ModelFailed):
+            self.context.report(item)
 
     def _context(self) -> ThinkContext:
         found = ((name, self._tool(name)) for name in self.task.tools)
@@ -334,6 +329,7 @@ class SubAgent:
             system=SystemMessage(system),
             plan_mode="auto" if planned else "never",
             may_continue=self._may_continue,
+            report=self._report,
             review_plans=lambda: False,
             delegates=False,
             has_room=lambda _: True,
@@ -377,7 +373,7 @@ class SubAgent:
         made = update.plan if update.plan != self.state.plan else None
         self.state = self.state.grow(update.messages, update.usage, update.failure, made)
         mine = replace(update, agent=self.key, pending=(), plan=None, answer=None, own_plan=made)
-        self.write(replace(mine, model=self._priced_as))
+        self.context.report(replace(mine, model=self._priced_as))
 
 
 def has_ended(state: AgentState) -> bool:

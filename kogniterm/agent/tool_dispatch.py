@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
@@ -546,7 +545,7 @@ def observe_call(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMe
     failed = ran.status != "ok"
     malformed = ran.status in ("malformed", "refused")
     call_id = str(call["id"])
-    get_stream_writer()(
+    context.report(
         ToolRan(
             call["name"], arguments, text, failed,
             malformed=malformed, call_id=call_id, seconds=ran.seconds,

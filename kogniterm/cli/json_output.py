@@ -7,10 +7,8 @@ event never splits a character.
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, TextIO
 
 from kogniterm.errors import (
@@ -48,29 +46,20 @@ _REDACTED = (
 
 
 def plain(value: object, redact: Redact = str) -> Any:
-    """Return `value` as JSON types: dataclasses by field name, everything else as redacted text."""
+    """Return `value` as JSON types: one with fields by their names, else as redacted text."""
     if isinstance(value, str):
         return redact(str(value))
     if value is None or isinstance(value, (int, float, bool)):
         return value
+    names: tuple[str, ...] = getattr(value, "__match_args__", ())
+    if names and not isinstance(value, Phrase):
+        names += ("stays", "end_with") if isinstance(value, LeftRunning) else ()
+        return {name: plain(getattr(value, name), redact) for name in names}
     if isinstance(value, (list, tuple)):
         return [plain(item, redact) for item in value]
     if isinstance(value, Mapping):
         return {str(key): plain(item, redact) for key, item in value.items()}
-    kind: Any = type(value)
-    names = _field_names(kind)
-    if names is None:
-        return redact(str(value))
-    return {name: plain(getattr(value, name), redact) for name in names}
-
-
-@cache
-def _field_names(kind: Any) -> tuple[str, ...] | None:
-    """Return the names of a dataclass's fields; None for what is written as text."""
-    if kind is Phrase or not dataclasses.is_dataclass(kind):
-        return None
-    names = tuple(field.name for field in dataclasses.fields(kind))
-    return (*names, "stays", "end_with") if kind is LeftRunning else names
+    return redact(str(value))
 
 
 class Summary(events.EventVisitor):

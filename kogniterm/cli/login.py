@@ -6,8 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb, current_folder
 from kogniterm.cli.verb_helpers import paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, ModelKeyMissingError, UsageError
 from kogniterm.runtime.operations.action import Argument

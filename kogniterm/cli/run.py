@@ -18,8 +18,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, TypeVar, get_args
 
-from kogniterm.cli.options import TASK, Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions, RunRequest
+from kogniterm.cli.options import TASK, CallOptions, Example, RunRequest, Subparsers, add_verb
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.terminal_owner import user_job
 from kogniterm.runtime.inputs.called_input import fill_prompt, resolve_input

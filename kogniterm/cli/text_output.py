@@ -16,16 +16,19 @@ from kogniterm.text.shorten import cut, one_line
 from kogniterm.text.visible import clean, render, render_again, render_request, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.words.tool_words import (
+from kogniterm.ui.words.turn_words import (
     EDITS,
     LONGEST,
     QUIET_TOOLS,
+    again,
     edit_words,
+    end_reason,
+    left_texts,
+    limit_hint,
     shown_result,
     tool_label,
     tool_words,
 )
-from kogniterm.ui.words.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 

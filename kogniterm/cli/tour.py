@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import write_lines
 from kogniterm.runtime.operations.action import Argument
 from kogniterm.settings import environment, quick

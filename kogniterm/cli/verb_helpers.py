@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Report, Shown, iso
 from kogniterm.types import Phrase

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.memory import fact_records, recall, statements
-from kogniterm.memory.extraction import preference_statements
-from kogniterm.memory.extraction.extract import LONGEST_WAIT, Extraction, Extractor, Pause
+from kogniterm.memory import fact_records, preference_statements, recall, statements
+from kogniterm.memory.extract import LONGEST_WAIT, Extraction, Extractor, Pause
 from kogniterm.memory.fact_records import Fact, Message, Mode, Preference, Recall
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.recall import provenance
@@ -294,4 +292,4 @@ def _without_preferences(message: Message) -> Message:
     """Return a message without the sentences that set a preference: no fact repeats them."""
     if message.role != "person":
         return message
-    return replace(message, text=preference_statements.without_preferences(message.text))
+    return message._replace(text=preference_statements.without_preferences(message.text))

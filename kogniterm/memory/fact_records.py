@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from kogniterm.errors import UnusableValueError, UsageError
@@ -55,6 +54,8 @@ Category = Literal[
 ]
 Source = Literal["explicit", "inferred", "imported"]
 Status = Literal["active", "pending", "superseded"]
+Relation = Literal["same", "update", "detail", "other"]
+"""The relation of a new statement to a known fact."""
 Mode = Literal["off", "session", "full"]
 """`off`: nothing is read or written; `session`: read and short-term only; `full`: everything."""
 
@@ -75,8 +76,7 @@ class Origin(NamedTuple):
     quote: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One remembered statement. Times are seconds since the epoch.
 
     `project` is "" for a fact that holds everywhere. `slot` names the question that a fact answers
@@ -102,10 +102,11 @@ class Fact:
     valid_from: float = 0.0
     valid_to: float | None = None
     superseded_by: int | None = None
-    origin: Origin = field(default_factory=Origin)
+    origin: Origin = Origin()
     claim: str = ""
 
-    def __post_init__(self) -> None:
+    def checked(self) -> Fact:
+        """Return the fact. Raises `UnusableValueError` for one that there cannot be."""
         if self.category not in CATEGORIES:
             raise UnusableValueError("unknown category {value}", value=self.category)
         if self.source not in SOURCES or self.status not in STATUSES:
@@ -118,6 +119,7 @@ class Fact:
             raise UnusableValueError("a fact has 1 to {most} characters", most=LONGEST_TEXT)
         if not 0.0 <= self.confidence <= 1.0:
             raise UnusableValueError("the confidence must be between 0 and 1")
+        return self
 
     @property
     def label(self) -> str:
@@ -125,8 +127,7 @@ class Fact:
         return f"m{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
+class Recall(NamedTuple):
     """A fact that answers a question. `score` orders recalls of one search, nothing else.
 
     `confidence` is the decayed one, as of the search.
@@ -141,7 +142,7 @@ class Recall:
     created: float
     project: str = ""
     pinned: bool = False
-    why: Phrase = field(default_factory=lambda: Phrase(""))
+    why: Phrase = Phrase("")
 
     @property
     def label(self) -> str:
@@ -149,8 +150,7 @@ class Recall:
         return f"m{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(NamedTuple):
     """A typed setting or stated preference; `project` is "" when it holds everywhere."""
 
     key: str
@@ -164,8 +164,7 @@ PLAN = "plan: "
 """The beginning of the shape of a plan; the rest are its steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(NamedTuple):
     """The outcome of a command or plan. `shape` is the command without its operands.
 
     With `failed`, a command that failed, `shape` is the whole command that worked in its place; or
@@ -222,8 +221,7 @@ class Lesson:
         return ": ".join(filter(None, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A message as memory reads it; texts of the role `tool` are never a source of facts."""
 
     seq: int
@@ -232,8 +230,22 @@ class Message:
     time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChange:
+class Candidate(NamedTuple):
+    """A statement that may become a fact; with `project` "" it holds everywhere."""
+
+    text: str
+    category: Category = "fact"
+    slot: str | None = None
+    confidence: float = 1.0
+    source: Source = "explicit"
+    keywords: str = ""
+    project: str = ""
+    created: float | None = None
+    pinned: bool = False
+    origin: Origin = Origin()
+
+
+class StoredChange(NamedTuple):
     """The result of offering a statement to memory."""
 
     kind: Literal["added", "confirmed", "superseded", "pending", "rejected"]

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -47,8 +46,7 @@ class TextMention(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(NamedTuple):
     """The result of one store: the number of removed or blanked records, and what is out of reach.
 
     `untouched` are mentions in the user's own files; `files` are those outside of our folders that
@@ -196,14 +194,11 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
                             target.write(window[start:end])
                         target.flush()
                         os.fsync(target.fileno())
-                    holds = holds or matcher.holds(decode_bytes(_read_back(path, at, len(window))))
+                    with path.open("rb") as again:
+                        again.seek(at)
+                        written = again.read(len(window))
+                    holds = holds or matcher.holds(decode_bytes(written))
         return changed, Searched(path, size, holds, stamp(path))
-
-
-def _read_back(path: Path, at: int, length: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(at)
-        return file.read(length)
 
 
 def blank(forgotten: bytes) -> bytes:

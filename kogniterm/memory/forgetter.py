@@ -8,10 +8,11 @@ still found, and what cannot be reached from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import learnings
@@ -21,9 +22,10 @@ from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.statements import frame
+from kogniterm.memory.statements import FACT_LABEL, LESSON_LABEL
 from kogniterm.memory.word_index import remove_gone_lessons
 from kogniterm.protocols import Clock
+from kogniterm.storage.database import Row, in_pieces
 from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import BORDER, Matcher, decode_bytes
 from kogniterm.types import Phrase
@@ -45,21 +47,13 @@ OWN = (BESIDE_FACTS, Phrase("memory"))
 
 ROWS_AT_ONCE = 64
 BYTES_AT_ONCE = 1 << 18
-"""The bounds of a text that the proof searches as one: in a longer one, the plain search for the
+"""The bounds of rows that the proof searches as one text: in a longer one, the plain search for the
 words of a term, which comes before the slow one, would find each of them somewhere."""
 
-BYTES = {False: "BLOB", True: "bytea"}
-"""The type of bytes, by whether the database is PostgreSQL."""
-
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
-_MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
-"""A further sentence: the text asks for more than to forget."""
-_LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
-_LESSON = re.compile(r"\s*\[?(l\d{1,18})\]?\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """The result of forgetting.
 
     `found` are files, and `found_columns` columns of the database's tables ("facts.text"), that
@@ -82,8 +76,7 @@ class Receipt:
         return not self.found and not self.found_columns
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRequest:
+class ForgetRequest(NamedTuple):
     """A user's request to forget memories, and words that are removed from every store.
 
     `beside` are lessons and preferences that go by themselves.
@@ -138,15 +131,17 @@ class Forgetter:
         for an id that nothing has, and for words that are too short to be told from others.
         """
         named = text.split()
-        if len(named) > 1 and all(_LABEL.fullmatch(one) or _LESSON.fullmatch(one) for one in named):
+        if len(named) > 1 and all(
+            FACT_LABEL.fullmatch(one) or LESSON_LABEL.fullmatch(one) for one in named
+        ):
             requests = [self.read_request(one) for one in dict.fromkeys(named)]
             return ForgetRequest(
                 tuple(fact for one in requests for fact in one.facts),
                 beside=tuple(kept for one in requests for kept in one.beside),
             )
-        if (lesson := _LESSON.fullmatch(text)) is not None:
+        if (lesson := LESSON_LABEL.fullmatch(text)) is not None:
             return ForgetRequest(beside=(self._learnings.get(lesson[1]),))
-        label = _LABEL.fullmatch(text)
+        label = FACT_LABEL.fullmatch(text)
         if label is not None:
             facts = self.matches(text)
             if not facts:
@@ -165,7 +160,7 @@ class Forgetter:
 
     def matches(self, text: str) -> list[Fact]:
         """Return the fact that `text` names (m7), or those with its words, of every status."""
-        label = _LABEL.fullmatch(text)
+        label = FACT_LABEL.fullmatch(text)
         if label is not None:
             named = self._repository.get(int(label.group(1)))
             return [named] if named else []
@@ -193,7 +188,7 @@ class Forgetter:
         Like `requested`, but a fact need not hold every word. The words are forgotten as well when
         a fact holds them, or when they are specific enough.
         """
-        if (lesson := _LESSON.fullmatch(text)) is not None:
+        if (lesson := LESSON_LABEL.fullmatch(text)) is not None:
             named = tuple(one for one in self._learnings.all() if one.label == lesson[1].lower())
             return ForgetRequest(beside=named) if named else None
         facts, beside = self.matches(text), self._beside(text)
@@ -201,7 +196,7 @@ class Forgetter:
             facts = self._covering(text)
         if not facts and not beside:
             return None
-        if _LABEL.fullmatch(text) is not None:
+        if FACT_LABEL.fullmatch(text) is not None:
             return ForgetRequest(tuple(facts))
         phrase = text.strip()
         held = Matcher([phrase])
@@ -284,7 +279,9 @@ class Forgetter:
         doomed = [(one, _with_chain(one, facts)) for one, facts in named]
         every = [fact for _, facts in doomed for fact in facts]
         terms = terms_of(every, phrases, beside)
-        matcher = Matcher([*terms, *(text for one in beside for text in _row_texts(one))])
+        # The texts that stand side by side in a row of SQLite, so that they name it alone.
+        rows = [f"{one.task}{one.shape}" for one in beside if isinstance(one, Lesson)]
+        matcher = Matcher([*terms, *(one for one in rows if len(one) >= 3 * SHORTEST_TERM)])
         now = self._clock.now()
         sql = self._repository.sql
         with sql.transaction():
@@ -297,7 +294,7 @@ class Forgetter:
             gone += sum(map(self._preferences.remove, keys))
             purged = _purge_tables(self._repository, matcher)
             remove_gone_lessons(sql)
-            removed = replace(purged, removed=gone + purged.removed)
+            removed = purged._replace(removed=gone + purged.removed)
         others = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*others, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
@@ -367,14 +364,24 @@ def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
         ("project_profiles", "profile"),
     ):
         rows = sql.execute(f"SELECT {key}, {columns} FROM {table} WHERE user_id = ?", (sql.user,))
-        held = [row[0] for row in rows if any(matcher.holds(str(value)) for value in row[1:])]
         removed += sum(
             sql.run(f"DELETE FROM {table} WHERE {same} AND user_id = ?", (one, sql.user))
-            for one in held
+            for one in _rows_that_hold(rows, matcher)
         )
     quotes = sql.execute("SELECT id, quote FROM facts WHERE user_id = ?", (sql.user,))
-    held = [int(fact_id) for fact_id, quote in quotes if matcher.holds(str(quote))]
-    return Purged(Phrase("memory"), removed + repository.clear_quotes(held))
+    cleared = repository.clear_quotes(_rows_that_hold(quotes, matcher))
+    return Purged(Phrase("memory"), removed + cleared)
+
+
+def _rows_that_hold(rows: Sequence[Row], matcher: Matcher) -> list[Any]:
+    """Return the first values of the rows that hold one of the terms; most hold none."""
+    return [
+        row[0]
+        for some, _ in in_pieces(rows, ROWS_AT_ONCE)
+        if matcher.holds(BORDER.join(str(value) for row in some for value in row[1:]))
+        for row in some
+        if any(matcher.holds(str(value)) for value in row[1:])
+    ]
 
 
 def _own_facts(repository: FactRepository) -> list[Fact]:
@@ -393,12 +400,6 @@ def _spaced_words(fact: Fact) -> str:
     """Return text, quote and keywords as normalised words with spaces around each."""
     every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
-
-
-def _row_texts(one: Lesson | Preference) -> list[str]:
-    """Return the texts that stand side by side in a row of SQLite, so that they name it alone."""
-    text = f"{one.task}{one.shape}" if isinstance(one, Lesson) else ""
-    return [text] if len(text) >= 3 * SHORTEST_TERM else []
 
 
 def _kept_words(one: Lesson | Preference) -> str:
@@ -438,21 +439,6 @@ def terms_of(
     return list(found)
 
 
-def forget_request(text: str) -> tuple[str, bool] | None:
-    """Return what `text` asks to forget ("forget that we …", "olvida lo de …", "forget m7").
-
-    With True if it asks for everything about it: then the words are meant even when no memory holds
-    them. None if it asks for more or names nothing, and for what may be a task ("forget the cache",
-    "… and rebuild"): the model has a tool to forget.
-    """
-    found = frame("forget_request").fullmatch(text)
-    if found is None or _MORE.search(found["what"]) or frame("goes_on").search(found["what"]):
-        return None
-    what = found["what"].strip()
-    named = _LABEL.fullmatch(what) or _LESSON.fullmatch(what)
-    return (what, bool(found["all"] or found["known"])) if named or stems_of(what) else None
-
-
 def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, ...]]:
     """Search every column of the user's rows, of all packages; (columns, those that hold a term).
 
@@ -463,41 +449,29 @@ def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, .
         return 0, ()
     searched = 0
     found = []
-    border = f" || CAST('{BORDER}' AS {BYTES[sql.is_postgres]}) || "
     for table, columns in _columns_as_bytes(sql).items():
         searched += len(columns)
-        row = border.join(f"coalesce({value}, '')" for value in columns.values())
         # Whole rows first: most tables hold none of the terms.
-        if _any_holds(sql, table, row, matcher):
+        if _any_holds(sql, table, columns.values(), matcher):
             found += [
                 f"{table}.{column}"
                 for column, value in columns.items()
-                if _any_holds(sql, table, value, matcher)
+                if _any_holds(sql, table, [value], matcher)
             ]
     return searched, tuple(found)
 
 
-def _any_holds(sql: MemoryDatabase, table: str, wanted: str, matcher: Matcher) -> bool:
-    """Return whether one of the terms stands in the SQL expression `wanted`, in any row."""
+def _any_holds(sql: MemoryDatabase, table: str, values: Iterable[str], matcher: Matcher) -> bool:
+    """Return whether one of the terms stands in one of the SQL expressions, in any row."""
     held = False
-    rows = sql.each(f"SELECT CAST({wanted} AS {BYTES[sql.is_postgres]}) FROM {table}")
-    for text in _join_values(value for (value,) in rows if value):
-        held = held or matcher.holds(text)
+    rows = sql.each(f"SELECT {', '.join(values)} FROM {table}")
+    border = BORDER.encode()
+    texts = (border.join(filter(None, row)) for row in rows)
+    while some := [*islice(texts, ROWS_AT_ONCE)]:
+        if sum(map(len, some)) < BYTES_AT_ONCE:
+            some = [border.join(some)]
+        held = held or any(map(matcher.holds, map(decode_bytes, some)))
     return held
-
-
-def _join_values(values: Iterator[bytes]) -> Iterator[str]:
-    """Yield the values in texts of not many rows, and of not many bytes besides the last one's."""
-    some: list[bytes] = []
-    size = 0
-    for value in values:
-        some.append(value)
-        size += len(value)
-        if len(some) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
-            yield decode_bytes(BORDER.encode().join(some))
-            some, size = [], 0
-    if some:
-        yield decode_bytes(BORDER.encode().join(some))
 
 
 def _columns_as_bytes(sql: MemoryDatabase) -> Mapping[str, Mapping[str, str]]:

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -24,7 +23,7 @@ from kogniterm.memory.sensitive_topics import personal_kind
 from kogniterm.memory.statements import is_order
 from kogniterm.memory.word_index import StoredWords, WordIndex
 from kogniterm.protocols import Clock
-from kogniterm.text.language import stems_of, tokens
+from kogniterm.text.language import stems_of, words_of
 from kogniterm.text.shorten import gist
 from kogniterm.types import Phrase
 
@@ -178,8 +177,7 @@ class Learnings:
     def take_over(self, lesson: Lesson) -> bool:
         """Store an imported lesson and return True, unless it is known or was forgotten."""
         clean = partial(_clean_text, self._redact)
-        lesson = replace(
-            lesson,
+        lesson = lesson._replace(
             task=clean(lesson.task),
             shape=clean(lesson.shape),
             note=clean(lesson.note),
@@ -201,7 +199,7 @@ class Learnings:
         row |= {name: getattr(lesson, name) for name in _COPIED}
         with self._sql.transaction():
             self._sql.tick()  # who makes the index of words waits
-            stored = replace(lesson, id=self._sql.put("outcomes", row))
+            stored = lesson._replace(id=self._sql.put("outcomes", row))
             word_index.index(self._sql, self._entry(stored))
             self._sql.run(
                 "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
@@ -242,7 +240,7 @@ class Learnings:
         if not wording or len(wording) > LONGEST_TEXT:
             reason = Phrase("a fact has 1 to {most} characters", {"most": LONGEST_TEXT})
             raise UsageError("This cannot be remembered: {reason}.", reason=reason)
-        edited = replace(lesson, wording=wording)
+        edited = lesson._replace(wording=wording)
         with self._sql.transaction():
             self._sql.tick()
             word_index.remove(self._sql, self._entry(self.get(lesson.label)))
@@ -263,11 +261,12 @@ class Learnings:
             return []
         make_words(self._repository)
         name = word_index.lessons_of(self._bound[1])
-        found = WordIndex(StoredWords(self._sql, (name, name))).search(task)
+        words = words_of(task)
+        found = WordIndex(StoredWords(self._sql, (name, name))).search(words)
         best = sorted(
             lessons.keys() & found, key=lambda one: (_rank(lessons[one], found[one]), one)
         )
-        asked = {token.stem for token in tokens(task)}
+        asked = set(words.stems)
         similar = (
             lessons[one]
             for one in best

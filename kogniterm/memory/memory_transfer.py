@@ -9,15 +9,14 @@ and never replace what the user said here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kogniterm.errors import UsageError
-from kogniterm.memory.fact_records import Fact, Lesson, Origin, Preference
+from kogniterm.memory.fact_records import Candidate, Fact, Lesson, Origin, Preference
 from kogniterm.memory.learnings import EXPORTED
 from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
 from kogniterm.memory.sensitive_topics import personal_kind
-from kogniterm.memory.update import Candidate, judge
+from kogniterm.memory.update import judge
 from kogniterm.memory.user_memory import Memory
 from kogniterm.storage.archive_file import (
     LAST_TIME,
@@ -29,6 +28,7 @@ from kogniterm.storage.archive_file import (
     write_archive,
 )
 from kogniterm.storage.drivers import DuplicateError
+from kogniterm.text.language import words_of
 from kogniterm.types import Phrase
 
 _COPIED = (
@@ -64,8 +64,10 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
         )
         for one in memory.preferences.stored()
     ]
-    lessons = enumerate(memory.learnings.all(), 1)
-    records += [("lesson", _lesson_record(one, number, redact)) for number, one in lessons]
+    for number, one in enumerate(memory.learnings.all(), 1):
+        texts = {name: redact(getattr(one, name)) for name in EXPORTED}
+        plain = {name: getattr(one, name) for name in _OF_LESSON}
+        records.append(("lesson", {"id": number, **texts, **plain, "session": one.session_id}))
     return list(write_archive(records))
 
 
@@ -87,7 +89,6 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
                 raise _DryRunError
     except _DryRunError:
         return report
-    memory.searcher.count_fact()
     return report
 
 
@@ -158,7 +159,7 @@ class _Import:
             ),
             claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
             **copied,
-        )
+        ).checked()
         known = self._known(fact)
         if known is not None:
             self._counts["known"] += 1
@@ -187,14 +188,14 @@ class _Import:
             return fact
         candidate = Candidate(fact.text, confidence=fact.confidence, source="imported")
         if judge("update", candidate, taken, self._now) != "supersede":
-            return replace(fact, status="pending")
+            return fact._replace(status="pending")
         self._change(taken, "supersede", status="superseded", valid_to=self._now)
         self._counts["superseded"] += 1
         return fact
 
     def _known(self, fact: Fact) -> Fact | None:
         if fact.status != "superseded":
-            return self._repository.same_text(fact.text, fact.project)
+            return self._repository.same_text(words_of(fact.text), fact.project)
         return next(
             (
                 one
@@ -213,25 +214,19 @@ def _fact_record(
     fact: Fact, numbers: Mapping[int, int], redact: Callable[[str], str]
 ) -> dict[str, Any]:
     source, _, pin = fact.claim.partition(" ") if fact.claim else (fact.source, "", "")
-    record: dict[str, Any] = {"id": numbers[fact.id], "scope": _scope(fact.project)}
-    record.update((name, getattr(fact, name)) for name in _COPIED)
-    record["text"] = redact(fact.text)
-    record["keywords"] = redact(fact.keywords)
-    record["source"] = source
-    record["pinned"] = fact.pinned or bool(pin)
-    record["superseded_by"] = numbers.get(fact.superseded_by) if fact.superseded_by else None
-    record["session"] = fact.origin.session_id
-    record["seq"] = fact.origin.seq
-    record["quote"] = redact(fact.origin.quote)
-    return record
-
-
-def _lesson_record(lesson: Lesson, number: int, redact: Callable[[str], str]) -> dict[str, Any]:
-    record: dict[str, Any] = {"id": number}
-    record.update((name, redact(getattr(lesson, name))) for name in EXPORTED)
-    record.update((name, getattr(lesson, name)) for name in _OF_LESSON)
-    record["session"] = lesson.session_id
-    return record
+    return {
+        "id": numbers[fact.id],
+        "scope": _scope(fact.project),
+        **{name: getattr(fact, name) for name in _COPIED},
+        "text": redact(fact.text),
+        "keywords": redact(fact.keywords),
+        "source": source,
+        "pinned": fact.pinned or bool(pin),
+        "superseded_by": numbers.get(fact.superseded_by) if fact.superseded_by else None,
+        "session": fact.origin.session_id,
+        "seq": fact.origin.seq,
+        "quote": redact(fact.origin.quote),
+    }
 
 
 def _lesson(record: Mapping[str, Any]) -> Lesson:
@@ -346,16 +341,11 @@ def _copy(source: MemoryDatabase, target: MemoryDatabase, *, keep_ids: bool) -> 
                 (facts.get(successor), facts[fact], target.user),
             )
         target.record_facts(number for number in facts.values() if number is not None)
-        if keep_ids and target.is_postgres:
-            _advance_numbers(target)
+        # The server's counters go past the rows that were written with their own numbers.
+        for table in NUMBERED if keep_ids and target.is_postgres else ():
+            target.execute(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(max(id), "
+                f"pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 1)) "
+                f"FROM {table}"
+            )
     return count
-
-
-def _advance_numbers(target: MemoryDatabase) -> None:
-    """Move the server's counters past the rows that were written with their own numbers."""
-    for table in NUMBERED:
-        target.execute(
-            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(max(id), "
-            f"pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 1)) "
-            f"FROM {table}"
-        )

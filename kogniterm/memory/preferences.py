@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from kogniterm import prompts
@@ -217,7 +216,7 @@ class UserPreferences:
         if self._stored_at(preference.key, preference.project) is not None:
             return False
         clean = self._redact(value) if isinstance(value, str) else value
-        self._write(replace(preference, value=clean))
+        self._write(preference._replace(value=clean))
         return True
 
     def _stored_at(self, key: str, project: str) -> Preference | None:

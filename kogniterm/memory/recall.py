@@ -22,8 +22,7 @@ from kogniterm import prompts
 from kogniterm.memory import fact_records, preferences, short_term
 from kogniterm.memory.fact_records import CITED, Category, Fact, Lesson, quoted
 from kogniterm.memory.memory_database import APPLY, APPLY_ORDER
-from kogniterm.memory.project.manifests import project_data
-from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
+from kogniterm.memory.project import TITLES, ProjectProfile, project_data
 from kogniterm.memory.repository import active_facts, facts_by_id
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
@@ -176,7 +175,7 @@ def preload(memory: Memory) -> None:
     if facts:
         fact_records.may_be_recalled(facts[0].text)
     if len(facts) > FEW:
-        memory.search(facts[0].text, 1)
+        memory.search(facts[0].text, 1, relevant=True)
 
 
 def shown_in(texts: Iterable[str]) -> dict[str, str]:

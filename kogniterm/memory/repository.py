@@ -12,14 +12,13 @@ import hmac
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import NamedTuple
 
 from kogniterm.memory import word_index
 from kogniterm.memory.fact_records import Fact, MemoryAuditEntry, Origin, Status
 from kogniterm.memory.memory_database import DIGEST_BEGIN, SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.storage.database import Row, in_pieces
-from kogniterm.text.language import raw_words, stems_of
+from kogniterm.text.language import Words, words_of
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +94,9 @@ class FactRepository:
         """Return facts written after `version`."""
         return self._select("version > ?", (version,))
 
-    def same_text(self, text: str, project: str) -> Fact | None:
-        """Return the active or pending fact of exactly this scope with the normalised `text`."""
-        sought = digest(text)
+    def same_text(self, words: Words, project: str) -> Fact | None:
+        """Return the active or pending fact of exactly this scope with the same words."""
+        sought = digest(words)
         found = self._select(
             f"id IN (SELECT id FROM facts WHERE {DIGEST_BEGIN} = ?) AND digest = ? "
             "AND project_id = ? AND status IN ('active', 'pending')",
@@ -157,10 +156,14 @@ class FactRepository:
         """Group several writes into one transaction, which is on the disk when it is left."""
         return self.sql.transaction(durable=True)
 
-    def insert(self, fact: Fact, *, now: float, who: str) -> Fact:
-        """Store `fact` under a new id, in its project, which must be this one or ''."""
+    def insert(self, fact: Fact, *, now: float, who: str, words: Words | None = None) -> Fact:
+        """Store `fact` under a new id, in its project, which must be this one or ''.
+
+        `words` are those of its text, where the caller has them.
+        """
         if fact.project not in ("", self.project):
             raise ValueError("a repository writes only to its own project")
+        words = words or words_of(fact.text)
         row = {name: getattr(fact, name) for name in (*_FIXED, *_CHANGING)}
         with self.sql.transaction():
             number = self.sql.put(
@@ -173,13 +176,13 @@ class FactRepository:
                     "origin_seq": fact.origin.seq,
                     "quote": fact.origin.quote,
                     "terms": "",
-                    "digest": digest(fact.text),
+                    "digest": digest(words),
                     "version": self.sql.tick(),
                 },
             )
-            stored = replace(fact, id=number)
+            stored = fact._replace(id=number)
             if stored.status == "active":
-                word_index.index(self.sql, word_index.fact_entry(stored))
+                word_index.index(self.sql, word_index.fact_entry(stored, words))
             self._note("add", number, now=now, who=who, project=fact.project)
             self.sql.record_facts([number])
         return stored
@@ -369,15 +372,15 @@ def _entries(sql: MemoryDatabase) -> Iterator[word_index.WordEntry]:
         yield word_index.lesson_entry(*row)
 
 
-def digest(text: str) -> str:
+def digest(words: Words) -> str:
     """Return a hash, equal for texts that differ in case, accents, punctuation and spacing only."""
-    normalised = " ".join(raw_words(text))
-    return hashlib.blake2b((normalised or text).encode(), digest_size=16).hexdigest()
+    normalised = " ".join(words.raw) or words.text
+    return hashlib.blake2b(normalised.encode(), digest_size=16).hexdigest()
 
 
 def _fact(row: Row) -> Fact:
-    fields = [*row[:13], bool(row[13]), *row[14:17], Origin(*row[17:20]), row[20]]
-    return Fact(*fields)
+    fields = (*row[:13], bool(row[13]), *row[14:17], Origin(*row[17:20]), row[20])
+    return Fact._make(fields).checked()
 
 
 class Tombstones:
@@ -401,7 +404,7 @@ class Tombstones:
         """Remember that `texts` were forgotten, without keeping them."""
         project = self._repository.project
         with self._sql.transaction():
-            for digest in {digest for text in texts for digest in self._digests(text)}:
+            for digest in {digest for text in texts for digest in self._digests(words_of(text))}:
                 self._sql.put(
                     "tombstones",
                     {"project_id": project, "digest": digest, "created": now},
@@ -410,7 +413,7 @@ class Tombstones:
 
     def holds(self, text: str) -> bool:
         """Return whether `text`, or another order of its content words, was forgotten."""
-        digests = self._digests(text)
+        digests = self._digests(words_of(text))
         marks = ", ".join("?" * len(digests))
         row = self._sql.one(
             "SELECT 1 FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) "
@@ -419,19 +422,19 @@ class Tombstones:
         )
         return row is not None
 
-    def lift(self, text: str) -> None:
-        """Allow `text` again, because the user repeated it."""
-        digests = self._digests(text)
+    def lift(self, words: Words) -> None:
+        """Allow a text again, because the user repeated it."""
+        digests = self._digests(words)
         self._sql.run(
             "DELETE FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) "
             f"AND digest IN ({', '.join('?' * len(digests))})",
             (self._repository.user, self._repository.project, *digests),
         )
 
-    def _digests(self, text: str) -> list[str]:
-        normalised = " ".join(raw_words(text)) or text
+    def _digests(self, words: Words) -> list[str]:
+        normalised = " ".join(words.raw) or words.text
         found = [self._hash(f"text:{normalised}")]
-        stems = sorted(set(stems_of(text)))
+        stems = sorted(set(words.stems))
         if len(stems) > 1:
             found.append(self._hash("stems:" + " ".join(stems)))
         return found

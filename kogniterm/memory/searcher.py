@@ -9,21 +9,25 @@ measured to matter. Ties: pinned, explicit, newer.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Protocol
 
+from kogniterm.errors import KognitermError
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, Version, facts_by_id, make_words
 from kogniterm.memory.word_index import StoredWords, WordIndex
 from kogniterm.protocols import Clock
-from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
+from kogniterm.text.language import Language, Words, plain, without_small_talk, words_of
 from kogniterm.types import Phrase
 
+log = logging.getLogger(__name__)
 POOL = 50
 SEMANTIC: Mapping[Language, float] = {"en": 0.5, "es": 0.2}
 """The weight of vectors by language: the model knows English only."""
@@ -39,8 +43,8 @@ NAMED_PERIOD = 0.25
 """Added to a fact that was told in the day or month that the question names."""
 
 
-BATCH = 64
-"""Facts that are embedded and stored at a time."""
+AT_ONCE = 8
+"""Facts whose vectors are computed and stored at a time; a search waits for no more of them."""
 
 
 class Vectors(Protocol):
@@ -52,8 +56,14 @@ class Vectors(Protocol):
     def remove(self, fact_id: int) -> None:
         """Remove a fact; unknown ids are ignored."""
 
-    def complete(self, repository: FactRepository, facts: Mapping[int, Fact]) -> None:
-        """Load or compute what is missing for `facts`; what is computed is stored."""
+    def load(self, repository: FactRepository, facts: Mapping[int, Fact]) -> Mapping[int, Fact]:
+        """Load the stored vectors of `facts`, and return the facts that have none."""
+
+    def compute(self, facts: Sequence[Fact]) -> Mapping[int, bytes]:
+        """Return the vectors of `facts`; called without waiting for a search, or it for this."""
+
+    def add(self, repository: FactRepository, vectors: Mapping[int, bytes]) -> None:
+        """Store computed vectors, and search them from now on."""
 
     def search(self, question: str, pool: int) -> tuple[list[int], dict[int, float]]:
         """Return the `pool` facts nearest to `question`, and the cosine of every fact."""
@@ -62,7 +72,8 @@ class Vectors(Protocol):
 class Searcher:
     """Searches the active facts of one repository.
 
-    Words are searched in the database; vectors are in memory, in step with the database.
+    Words are searched in the database; vectors are in memory, in step with the database. Missing
+    ones are computed on a thread, a few at a time; until they are there, words alone count.
     """
 
     def __init__(
@@ -72,7 +83,9 @@ class Searcher:
         self._clock = clock
         self._vectors = vectors
         self._seen = Version(0, 0)
-        self._waiting = 0
+        self._missing: dict[int, Fact] = {}
+        self._computing: threading.Thread | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     def search(self, question: str, limit: int, *, relevant: bool = False) -> list[Recall]:
@@ -85,10 +98,15 @@ class Searcher:
             question = without_small_talk(question)
         with self._lock:
             self._catch_up()
+            waits = len(self._missing) <= AT_ONCE
+        if waits:
+            self.settle()
+        with self._lock:
             words = WordIndex(StoredWords(self._repository.sql, ("", self._repository.project)))
-            if limit < 1 or not len(words) or (relevant and not stems_of(question)):
+            asked = words_of(question)
+            if limit < 1 or not len(words) or (relevant and not asked.tokens):
                 return []
-            scores = self._similarity(words, question, relevant)
+            scores = self._similarity(words, asked, relevant)
             facts = facts_by_id(self._repository, scores)
             now = self._clock.now()
             ranked = _rank(
@@ -96,46 +114,72 @@ class Searcher:
             )
             return [_recall(facts[fact_id], score, now) for fact_id, score in ranked[:limit]]
 
-    def count_fact(self) -> None:
-        """Count a written fact: vectors are computed for whole batches, not at a search."""
-        if self._vectors is None:
-            return
-        with self._lock:
-            self._waiting += 1
-            if self._waiting >= BATCH:
-                self._catch_up()
+    def settle(self) -> None:
+        """Wait until no vector of a fact that was searched for is missing."""
+        if (computing := self._computing) is not None:
+            computing.join()
+
+    def close(self) -> None:
+        """Compute no more vectors; those that are stored stay."""
+        self._closed = True
+        self.settle()
 
     def _catch_up(self) -> None:
         """Make the index of words, and bring the vectors up to date."""
         make_words(self._repository)
-        if self._vectors is None or (current := self._repository.version()) == self._seen:
+        vectors = self._vectors
+        if vectors is None or (current := self._repository.version()) == self._seen:
             return
-        self._waiting = 0
         if current.wiped != self._seen.wiped or current.number < self._seen.number:
-            self._vectors.clear()
+            vectors.clear()
+            self._missing.clear()
             self._seen = Version(0, current.wiped)
         active: dict[int, Fact] = {}
         for fact in self._repository.changed_since(self._seen.number):
+            self._missing.pop(fact.id, None)
             if fact.status == "active":
                 active[fact.id] = fact
             else:
-                self._vectors.remove(fact.id)
-        self._vectors.complete(self._repository, active)
+                vectors.remove(fact.id)
+        self._missing |= vectors.load(self._repository, active)
         self._seen = current
+        if self._missing and self._computing is None:
+            self._computing = threading.Thread(target=self._compute, args=(vectors,), daemon=True)
+            self._computing.start()
 
-    def _similarity(self, words: WordIndex, question: str, relevant: bool) -> dict[int, float]:
-        if self._vectors is None:
+    def _compute(self, vectors: Vectors) -> None:
+        """Compute a few vectors at a time, until none is missing or the memory is closed."""
+        made: Mapping[int, bytes] = {}
+        while True:
+            with self._lock:
+                # A fact may have been forgotten meanwhile.
+                kept = {one: vector for one, vector in made.items() if one in self._missing}
+                try:
+                    vectors.add(self._repository, kept)
+                except KognitermError:
+                    log.exception("the vectors of facts could not be stored")
+                    self._closed = True
+                for one in kept:
+                    del self._missing[one]
+                some = [*islice(self._missing.values(), AT_ONCE)]
+                if self._closed or not some:
+                    self._computing = None
+                    return
+            made = vectors.compute(some)
+
+    def _similarity(self, words: WordIndex, question: Words, relevant: bool) -> dict[int, float]:
+        if self._vectors is None or self._missing:
             by_words = words.search(question, POOL * 2)
             pool = {*_best(by_words)} & (_tell(words, by_words) if relevant else by_words.keys())
             return {one: score for one, score in _normalise_scores(by_words).items() if one in pool}
-        nearest, cosines = self._vectors.search(question, POOL)
+        nearest, cosines = self._vectors.search(question.text, POOL)
         by_words = words.search(question, POOL * 2, nearest)
         pool = {*_best(by_words), *nearest} & cosines.keys()
         lexical = _normalise_scores({one: by_words[one] for one in pool})
         semantic = _normalise_scores({one: cosines[one] for one in pool})
-        share = SEMANTIC[language_of(question)]
+        share = SEMANTIC[question.language]
         if relevant:
-            least = NEAR[language_of(question)]
+            least = NEAR[question.language]
             pool &= _tell(words, by_words) | {one for one in pool if cosines[one] >= least}
         return {one: (1 - share) * lexical[one] + share * semantic[one] for one in pool}
 
@@ -160,8 +204,12 @@ def _rank(
         if period is not None and period[0] <= fact.created < period[1]:
             score += NAMED_PERIOD
         ranked.append((fact_id, score))
-    ranked.sort(key=lambda item: (-item[1], *_tie(facts[item[0]])))
-    return ranked
+
+    def order(item: tuple[int, float]) -> tuple[float, bool, bool, float, int]:
+        fact = facts[item[0]]
+        return (-item[1], not fact.pinned, fact.source != "explicit", -fact.created, -fact.id)
+
+    return sorted(ranked, key=order)
 
 
 def _recall(fact: Fact, score: float, now: float) -> Recall:
@@ -182,10 +230,6 @@ def _recall(fact: Fact, score: float, now: float) -> Recall:
 def _best(scores: Mapping[int, float]) -> list[int]:
     """Return the `POOL` best. Sorting all is faster than a heap: it does not leave C."""
     return sorted(scores, key=scores.__getitem__, reverse=True)[:POOL]
-
-
-def _tie(fact: Fact) -> tuple[bool, bool, float, int]:
-    return (not fact.pinned, fact.source != "explicit", -fact.created, -fact.id)
 
 
 def _normalise_scores(scores: Mapping[int, float]) -> dict[int, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from kogniterm.memory.fact_records import why_not_kept
@@ -63,8 +62,7 @@ class SessionNotes(NamedTuple):
     provider: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A name that came up in a session, and when (seconds since the epoch) it did last."""
 
     kind: NameKind

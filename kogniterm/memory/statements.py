@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.memory import fact_records
-from kogniterm.memory.fact_records import CATEGORIES, Category, Message, Origin, Source
-from kogniterm.memory.update import Candidate, Relation
+from kogniterm.memory.fact_records import Candidate, Category, Message, Origin, Relation, Source
 from kogniterm.text.language import answering, raw_words, stems_of
 from kogniterm.types import Phrase
 
@@ -32,6 +31,11 @@ LONGEST_RULE = 240
 LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
 _LONGEST_ABBREVIATION = 8
+
+_MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
+"""A further sentence: the text asks for more than to forget."""
+FACT_LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
+LESSON_LABEL = re.compile(r"\s*\[?(l\d{1,18})\]?\s*", re.IGNORECASE)
 
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<what>\S.*)")
 _END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\s*;\s*(?=\S)")
@@ -77,6 +81,21 @@ def _named_words(name: re.Match[str]) -> str:
     return frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
 
 
+def forget_request(text: str) -> tuple[str, bool] | None:
+    """Return what `text` asks to forget ("forget that we …", "olvida lo de …", "forget m7").
+
+    With True if it asks for everything about it: then the words are meant even when no memory holds
+    them. None if it asks for more or names nothing, and for what may be a task ("forget the cache",
+    "… and rebuild"): the model has a tool to forget.
+    """
+    found = frame("forget_request").fullmatch(text)
+    if found is None or _MORE.search(found["what"]) or frame("goes_on").search(found["what"]):
+        return None
+    what = found["what"].strip()
+    named = FACT_LABEL.fullmatch(what) or LESSON_LABEL.fullmatch(what)
+    return (what, bool(found["all"] or found["known"])) if named or stems_of(what) else None
+
+
 class Statement(NamedTuple):
     """A statement in the user's words, which is all or part of `sentence`."""
 
@@ -106,7 +125,11 @@ def find_statements(text: str) -> list[Statement]:
     # What follows on further lines is mostly pasted, so that it states no rule.
     first = _sentences(lines[0]) if lines and len(text) <= LONGEST_MESSAGE else ()
     rules = [one for one in first if _is_rule(one) and not frame("remember").match(one)]
-    return found + [_statement(_without_lead(one).rstrip(" .!"), one) for one in rules]
+    leads = ((one, frame("lead").match(one)) for one in rules)
+    return found + [
+        _statement(one[lead.end() if lead else 0 :].strip().rstrip(" .!"), one)
+        for one, lead in leads
+    ]
 
 
 def worth_reading(text: str) -> bool:
@@ -120,11 +143,6 @@ def worth_reading(text: str) -> bool:
 
 def _statement(text: str, sentence: str) -> Statement:
     return Statement(reveal(text), reveal(sentence), "constraint" if _is_rule(text) else "fact")
-
-
-def _without_lead(sentence: str) -> str:
-    lead = frame("lead").match(sentence)
-    return sentence[lead.end() :].strip() if lead else sentence
 
 
 def _is_rule(sentence: str) -> bool:
@@ -184,7 +202,7 @@ SCHEMA: Mapping[str, Any] = {
                 "type": "object",
                 "properties": {
                     "text": {"type": "string"},
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
+                    "category": {"type": "string", "enum": list(fact_records.CATEGORIES)},
                     "slot": {"type": ["string", "null"]},
                     "confidence": {"type": "number"},
                     "quote": {"type": "string"},
@@ -340,7 +358,7 @@ def check(
     return Proposal(
         Candidate(
             text=text,
-            category=category if category in CATEGORIES else "fact",
+            category=category if category in fact_records.CATEGORIES else "fact",
             slot=str(raw["slot"])[:60] if raw.get("slot") else None,
             confidence=min(1.0, confidence),
             source=source,

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.memory import fact_records
-from kogniterm.memory.fact_records import Category, Fact, Origin, Source, StoredChange
+from kogniterm.memory.fact_records import Candidate, Fact, Relation, StoredChange
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import (
+    Words,
     answering,
     language_of,
     plain,
@@ -31,10 +31,10 @@ from kogniterm.text.language import (
     stem,
     stopwords,
     words_listed,
+    words_of,
 )
 from kogniterm.types import Phrase
 
-Relation = Literal["same", "update", "detail", "other"]
 Action = Literal["confirm", "add", "supersede", "pend"]
 
 _COMMANDS = re.compile(
@@ -42,22 +42,6 @@ _COMMANDS = re.compile(
     r"ejecuta\w*|instala\w*|despliega\w*|aprueba\w*|confirma\w*)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A statement that may become a fact; with `project` "" it holds everywhere."""
-
-    text: str
-    category: Category = "fact"
-    slot: str | None = None
-    confidence: float = 1.0
-    source: Source = "explicit"
-    keywords: str = ""
-    project: str = ""
-    created: float | None = None
-    pinned: bool = False
-    origin: Origin = field(default_factory=Origin)
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
@@ -109,7 +93,8 @@ class Updater:
         Without `may_supersede`, a fact that would replace another one waits for the user instead.
         Raises `UsageError` for a text that is empty or too long.
         """
-        candidate = self._clean_candidate(candidate)
+        now = self._clock.now()
+        candidate, fact, words = self._clean_candidate(candidate, now)
         quote = candidate.origin.quote
         # What a model found in passing does not undo a request to forget.
         asked = candidate.source == "explicit" and who != "extraction"
@@ -117,21 +102,24 @@ class Updater:
             return StoredChange("rejected", None, Phrase("it was forgotten on request"))
         with self._repository.transaction():
             if asked:
-                self._tombstones.lift(candidate.text)
+                self._tombstones.lift(words)
             if known is None or relation is None:
-                known, relation = self._relate(candidate)
-            now = self._clock.now()
+                relation = "same"  # by an equal text; by the slot it is an update
+                known = self._repository.same_text(words, candidate.project)
+                if known is None:
+                    relation = "update"
+                    known = self._repository.in_slot(candidate.slot, candidate.project)
             action = judge(relation, candidate, known, now) if known else "add"
             if action == "supersede" and not may_supersede:
                 action = "pend"
             if action == "confirm" and known is not None:
                 return self._confirm_fact(candidate, known, now, who)
-            fact = _new_fact(candidate, now)
             if known is not None and action in ("pend", "supersede"):
                 # By their slot, what is confirmed later ends the fact that it replaces.
-                fact = replace(fact, slot=fact.slot or known.slot)
+                fact = fact._replace(slot=fact.slot or known.slot)
             if action == "pend" or starts_pending(candidate):
-                stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
+                fact = fact._replace(status="pending")
+                stored = self._repository.insert(fact, now=now, who=who, words=words)
                 reason = Phrase(
                     "needs your confirmation: /memory confirm {id}, or in a shell kogniterm "
                     "memory confirm {id}",
@@ -142,35 +130,32 @@ class Updater:
                 return self._supersede_fact(fact, known, now, who)
             if self._repository.in_slot(fact.slot, fact.project) is not None:
                 # A detail beside the fact that has the slot: both stay, the old one keeps it.
-                fact = replace(fact, slot=None)
-            stored = self._repository.insert(fact, now=now, who=who)
+                fact = fact._replace(slot=None)
+            stored = self._repository.insert(fact, now=now, who=who, words=words)
             return StoredChange("added", stored, Phrase("new"))
 
-    def _clean_candidate(self, candidate: Candidate) -> Candidate:
+    def _clean_candidate(self, candidate: Candidate, now: float) -> tuple[Candidate, Fact, Words]:
+        """Return the candidate as it may be stored, the fact that it makes, and its words."""
         text = " ".join(self._redact(candidate.text).split())
         origin = candidate.origin._replace(quote=self._redact(candidate.origin.quote))
         keywords = " ".join(self._redact(candidate.keywords).split())
         slot = "_".join(raw_words(candidate.slot)) if candidate.slot else None
-        cleaned = replace(candidate, text=text, origin=origin, keywords=keywords, slot=slot or None)
+        cleaned = candidate._replace(text=text, origin=origin, keywords=keywords, slot=slot or None)
         if not text or len(text) > fact_records.LONGEST_TEXT:
             most = {"most": fact_records.LONGEST_TEXT}
             reason = Phrase("a fact has 1 to {most} characters", most)
             raise UsageError("This cannot be remembered: {reason}.", reason=reason)
+        words = words_of(text)
+        created = now if candidate.created is None else candidate.created
+        fact = Fact(
+            0, text, cleaned.category, cleaned.project, cleaned.slot, keywords, words.language,
+            cleaned.confidence, cleaned.source, "active", created, created, pinned=cleaned.pinned,
+            valid_from=created, origin=origin,
+        )  # fmt: skip
         try:
-            _new_fact(cleaned, 0.0)
+            return cleaned, fact.checked(), words
         except UnusableValueError as error:
             raise UsageError("This cannot be remembered: {reason}.", reason=error.text) from error
-        return cleaned
-
-    def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
-        """Return the known fact with its relation: same by an equal text, update by the slot."""
-        same = self._repository.same_text(candidate.text, candidate.project)
-        if same is not None:
-            return same, "same"
-        taken = self._repository.in_slot(candidate.slot, candidate.project)
-        if taken is not None:
-            return taken, "update"
-        return None, "other"
 
     def _confirm_fact(
         self, candidate: Candidate, known: Fact, now: float, who: str
@@ -219,7 +204,8 @@ class Updater:
         unfit = fact_records.why_not_kept(text)
         if unfit is not None:
             raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
-        candidate = self._clean_candidate(
+        now = self._clock.now()
+        _, edited, _ = self._clean_candidate(
             Candidate(
                 text=text,
                 category=fact.category,
@@ -227,11 +213,11 @@ class Updater:
                 project=fact.project,
                 pinned=fact.pinned,
                 origin=fact.origin,
-            )
+            ),
+            now,
         )
-        now = self._clock.now()
         with self._repository.transaction():
-            change = self._supersede_fact(_new_fact(candidate, now), fact, now, "person")
+            change = self._supersede_fact(edited, fact, now, "person")
         return change.fact or fact
 
     def confirm(self, fact: Fact) -> Fact:
@@ -304,20 +290,6 @@ class Updater:
             )
 
 
-def _new_fact(candidate: Candidate, now: float) -> Fact:
-    created = candidate.created if candidate.created is not None else now
-    copied = ("text", "category", "project", "slot", "keywords", "confidence", "source", "pinned")
-    return Fact(
-        id=0,
-        language=language_of(candidate.text),
-        created=created,
-        last_confirmed=created,
-        valid_from=created,
-        origin=candidate.origin,
-        **{name: getattr(candidate, name) for name in copied},
-    )
-
-
 # --- whether a statement takes the place of a fact --------------------------------------------
 
 ALIKE = 0.5
@@ -378,7 +350,10 @@ def takes_the_place(new: str, old: str, quote: str = "") -> bool:
         telling.discard(before[0].stem)
     if not telling or any(one.plain in _words_in_rows("manifold") for one in before):
         return False
-    if not _same_word(before[0], after[0]):
+    # Words are compared without endings; "hermana" and "hermano" are two.
+    siblings = {before[0].plain[-1:], after[0].plain[-1:]} == {"a", "o"}
+    siblings = siblings and before[0].plain[:-1] == after[0].plain[:-1]
+    if siblings or before[0].stem != after[0].stem:
         return False
     return 2 * len(shared) >= ALIKE * (len(before) + len(after)) and _fits(before, after, steps)
 
@@ -417,13 +392,6 @@ def _names_what_ends(
     gone = {one.stem for one in before if one.plain not in dropped} - kept
     common = {one.stem for one in before if one.plain not in stopwords("en")} & kept
     return bool(gone & said) and bool(common) and _DENIES.search(plain(quote)) is not None
-
-
-def _same_word(one: _ComparedWord, two: _ComparedWord) -> bool:
-    """Compare without endings; "hermana" and "hermano" are two words."""
-    ends = {one.plain[-1:], two.plain[-1:]}
-    siblings = one.plain[:-1] == two.plain[:-1] and ends == {"a", "o"}
-    return one.stem == two.stem and not siblings
 
 
 def _fits(

@@ -14,37 +14,41 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from kogniterm.errors import UsageError
 from kogniterm.installed import parts
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import (
+    Candidate,
     Category,
     Fact,
     MemoryAuditEntry,
     Origin,
     Recall,
+    Relation,
     Source,
     Status,
     StoredChange,
     fact_id,
 )
-from kogniterm.memory.file_purge import Forgettable
-from kogniterm.memory.forgetter import Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import UserPreferences
-from kogniterm.memory.project.project_profile import ProjectRepository
+from kogniterm.memory.project import ProjectRepository
 from kogniterm.memory.repository import FactRepository, Tombstones
-from kogniterm.memory.searcher import Searcher, Vectors
 from kogniterm.memory.short_term import SessionRepository
-from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
 from kogniterm.storage.database import database_file
 from kogniterm.storage.stores import scheme_of
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import redact
+
+if TYPE_CHECKING:
+    from kogniterm.memory.file_purge import Forgettable
+    from kogniterm.memory.forgetter import Forgetter, Receipt
+    from kogniterm.memory.searcher import Searcher, Vectors
+    from kogniterm.memory.update import Updater
 
 Scope = Literal["project", "everywhere"]
 
@@ -77,23 +81,33 @@ class Memory:
         self.projects = ProjectRepository(sql, project)
         self.preferences = UserPreferences(sql, project, clock, redact)
         self.learnings = Learnings(self.repository, clock, redact, self.tombstones)
-        self.forgetter = Forgetter(
+        self._stores, self._paths = stores, paths
+
+    # Most turns ask for none of these, and do not load their modules.
+
+    @cached_property
+    def forgetter(self) -> Forgetter:
+        from kogniterm.memory.forgetter import Forgetter
+
+        return Forgetter(
             self.repository,
             self.tombstones,
-            clock,
+            self.clock,
             (self.learnings, self.preferences),
-            stores=stores,
-            paths=paths,
+            stores=self._stores,
+            paths=self._paths,
         )
-
-    # Neither forgetting nor a turn without a question to memory asks for these.
 
     @cached_property
     def updater(self) -> Updater:
+        from kogniterm.memory.update import Updater
+
         return Updater(self.repository, self.tombstones, self.clock, self.redact)
 
     @cached_property
     def searcher(self) -> Searcher:
+        from kogniterm.memory.searcher import Searcher
+
         return Searcher(self.repository, self.clock, self._vectors)
 
     def __enter__(self) -> Self:
@@ -164,9 +178,7 @@ class Memory:
         self, candidate: Candidate, who: str = "person", same_as: Fact | None = None
     ) -> StoredChange:
         relation: Relation | None = "same" if same_as is not None else None
-        change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
-        self.searcher.count_fact()
-        return change
+        return self.updater.remember(candidate, known=same_as, relation=relation, who=who)
 
     def search(self, query: str, k: int = 10, *, relevant: bool = False) -> list[Recall]:
         """Return the `k` facts that best answer `query`, best first; see `Searcher.search`."""
@@ -205,6 +217,8 @@ class Memory:
         return self.repository.project
 
     def close(self) -> None:
+        if "searcher" in vars(self):
+            self.searcher.close()
         self.sql.close()
 
 

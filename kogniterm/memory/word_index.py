@@ -26,9 +26,10 @@ import struct
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import chain, compress, pairwise
+from operator import eq
+from typing import NamedTuple
 
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.memory_database import MemoryDatabase
@@ -36,15 +37,15 @@ from kogniterm.storage.database import VALUES_AT_ONCE, Row, in_pieces
 from kogniterm.text.language import (
     Language,
     Token,
-    language_of,
+    Words,
     raw_words,
     related_stems,
     root,
     stem,
     stems_of,
     stopwords,
-    tokens,
     translated_stems,
+    words_of,
 )
 
 STEMMING = "3"
@@ -75,41 +76,31 @@ def idf(holding: int, total: int) -> float:
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 
-@dataclass(frozen=True, slots=True)
 class WordEntry:
-    """The terms of a fact or lesson, in order, and further terms of less weight."""
+    """The places of the terms of a fact or lesson, and of `extra` terms of less weight."""
 
-    number: int
-    project: str
-    terms: tuple[str, ...]
-    extra: tuple[str, ...] = ()
-
-    @property
-    def length(self) -> int:
-        return min(len(self.terms), _LONGEST)
-
-    def places(self) -> dict[str, bytearray]:
-        """Return the places of each term."""
-        found: dict[str, bytearray] = {}
-        for at, term in enumerate(self.terms):
-            found.setdefault(term, bytearray()).append(at % _LONGEST)
-        for term in self.extra:
-            found.setdefault(term, bytearray((_IN_KEYWORDS,)))
-        return found
+    def __init__(
+        self, number: int, project: str, terms: Sequence[str], extra: Iterable[str] = ()
+    ) -> None:
+        self.number, self.project = number, project
+        self.length = min(len(terms), _LONGEST)
+        self.places: dict[str, bytearray] = {}
+        for at, term in enumerate(terms):
+            self.places.setdefault(term, bytearray()).append(at % _LONGEST)
+        for term in extra:
+            self.places.setdefault(term, bytearray((_IN_KEYWORDS,)))
 
 
-def fact_entry(fact: Fact) -> WordEntry:
-    """Return the index entry of `fact`."""
-    own = stems_of(fact.text)
+def fact_entry(fact: Fact, words: Words | None = None) -> WordEntry:
+    """Return the index entry of `fact`; `words` are those of its text, where they are known."""
     keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
-    return WordEntry(fact.id, fact.project, tuple(own), tuple(sorted(keywords.difference(own))))
+    own = (words or words_of(fact.text)).stems
+    return WordEntry(fact.id, fact.project, own, sorted(keywords))
 
 
 def lesson_entry(number: int, project: str, task: str, about: str) -> WordEntry:
     """Return the index entry of the lesson `number` on `task`; `about` are its other words."""
-    own = stems_of(task)
-    extra = sorted({*stems_of(about)}.difference(own))
-    return WordEntry(number, lessons_of(project), tuple(own), tuple(extra))
+    return WordEntry(number, lessons_of(project), stems_of(task), sorted({*stems_of(about)}))
 
 
 def lessons_of(project: str) -> str:
@@ -117,35 +108,51 @@ def lessons_of(project: str) -> str:
     return f"\n{project}"  # no word of its own: the proof of forgetting searches this column too
 
 
-@dataclass(slots=True)
-class _Postings:
+class _Postings(NamedTuple):
     """Places of a term: for each time, the number of the fact, its length and the place."""
 
-    first: int = 0
-    numbers: list[int] = field(default_factory=list)
-    lengths: bytearray = field(default_factory=bytearray)
-    places: bytearray = field(default_factory=bytearray)
-
-    def pack(self) -> bytes:
-        relative = (number - self.first for number in self.numbers)
-        return struct.pack(f"<{len(self.numbers)}H", *relative) + self.lengths + self.places
-
-    def unpack(self, first: int, packed: bytes) -> None:
-        """Add what a row of the database holds."""
-        count = len(packed) // 4
-        self.numbers += [first + one for one in struct.unpack_from(f"<{count}H", packed)]
-        self.lengths += packed[2 * count : 3 * count]
-        self.places += packed[3 * count :]
+    numbers: Sequence[int] = ()
+    lengths: bytes | bytearray = b""
+    places: bytes | bytearray = b""
 
     def where(self, holds: Callable[[int], bool]) -> _Postings:
         """Return what there is of the facts for whose numbers `holds` is true."""
         kept = [*map(holds, self.numbers)]
         return _Postings(
-            self.first,
             [*compress(self.numbers, kept)],
-            bytearray(compress(self.lengths, kept)),
-            bytearray(compress(self.places, kept)),
+            bytes(compress(self.lengths, kept)),
+            bytes(compress(self.places, kept)),
         )
+
+
+_NOWHERE = _Postings()
+
+
+def _unpack(rows: Iterable[tuple[int, bytes]]) -> _Postings:
+    """Return what rows of the database hold; each has the number from which its numbers count."""
+    numbers: list[int] = []
+    lengths, places = bytearray(), bytearray()
+    for first, packed in rows:
+        count = len(packed) // 4
+        numbers += [first + one for one in struct.unpack_from(f"<{count}H", packed)]
+        lengths += packed[2 * count : 3 * count]
+        places += packed[3 * count :]
+    return _Postings(numbers, lengths, places)
+
+
+def _insert(packed: bytes, number: int, length: int, places: bytearray) -> bytes:
+    """Return a row with the places of one more fact; most facts come last."""
+    count = at = len(packed) // 4
+    if count and number < int.from_bytes(packed[2 * count - 2 : 2 * count], "little"):
+        at = bisect_left(struct.unpack_from(f"<{count}H", packed), number)
+    times = len(places)
+    return b"".join(
+        (
+            packed[: 2 * at], number.to_bytes(2, "little") * times, packed[2 * at : 2 * count + at],
+            bytes((length,)) * times, packed[2 * count + at : 3 * count + at],
+            places, packed[3 * count + at :],
+        )
+    )  # fmt: skip
 
 
 class _Impacts(dict[int, float]):
@@ -210,9 +217,9 @@ class StoredWords:
         if (found := self._postings.get(term)) is None:
             if term not in self._rows:
                 self.look_up((term,))
-            found = self._postings[term] = _Postings()
-            for (_, first), packed in sorted(self._rows[term].items()):
-                found.unpack(first, packed)
+            rows = sorted(self._rows[term].items())
+            found = _unpack((first, packed) for (_, first), packed in rows) if rows else _NOWHERE
+            self._postings[term] = found
         return found
 
     def impacts(
@@ -224,12 +231,15 @@ class StoredWords:
             one = one.where(only.__contains__)
         of_length = _Impacts(self._average, share)
         found = dict(zip(one.numbers, map(of_length.__getitem__, one.lengths), strict=True))
-        if len(found) < len(one.numbers) or _IN_KEYWORDS in one.places:
-            times = Counter(one.numbers)
-            for number, length, place in zip(one.numbers, one.lengths, one.places, strict=True):
-                if place == _IN_KEYWORDS or times[number] > 1:
-                    weight = KEYWORD if place == _IN_KEYWORDS else times[number]
-                    found[number] = of_length.of(weight, length)
+        if len(found) < len(one.numbers):  # the places of a fact follow each other
+            again = [*map(eq, one.numbers, one.numbers[1:])]
+            lengths = dict(zip(one.numbers, one.lengths, strict=True))
+            for number, further in Counter(compress(one.numbers, again)).items():
+                found[number] = of_length.of(1 + further, lengths[number])
+        if _IN_KEYWORDS in one.places:
+            extra = map(_IN_KEYWORDS.__eq__, one.places)
+            for number, length in compress(zip(one.numbers, one.lengths, strict=True), extra):
+                found[number] = of_length.of(KEYWORD, length)
         return found
 
     def holding(self, term: str) -> int:
@@ -284,17 +294,17 @@ def make(sql: MemoryDatabase, entries: Iterable[WordEntry]) -> None:
     _clear(sql)
     sql.put("word_projects", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
     scopes: dict[str, int] = {}
-    last: dict[str, dict[str, _Postings]] = {}
+    last: dict[str, dict[str, Row]] = {}
     totals: Counter[str] = Counter()
     words: Counter[str] = Counter()
     for entry in entries:
         if entry.project not in scopes:
             scopes[entry.project] = _count(sql, entry.project, 0, 0)
         _write(sql, scopes[entry.project], _add(last.setdefault(entry.project, {}), entry))
-        totals[entry.project] += bool(entry.terms or entry.extra)
+        totals[entry.project] += bool(entry.places)
         words[entry.project] += entry.length
     for project, rows in last.items():
-        _write(sql, scopes[project], list(rows.items()))
+        _write(sql, scopes[project], [*rows.values()])
         _count(sql, project, totals[project], words[project])
 
 
@@ -309,40 +319,29 @@ def _clear(sql: MemoryDatabase) -> None:
 
 def index(sql: MemoryDatabase, entry: WordEntry) -> None:
     """Add the rows of a fact or lesson that has none, in the transaction that wrote it."""
-    places = entry.places()
-    if not places or not is_made(sql):
+    if not entry.places or not is_made(sql):
         return
     scope = _count(sql, entry.project, 1, entry.length)
-    rows = {term: _unpack(first, packed) for term, first, packed in _rows_of(sql, scope, entry)}
+    rows = {row[0]: row for row in _rows_of(sql, scope, entry)}
     _add(rows, entry)
-    _write(sql, scope, list(rows.items()))
+    _write(sql, scope, [*rows.values()])
 
 
-def _add(rows: dict[str, _Postings], entry: WordEntry) -> list[tuple[str, _Postings]]:
+def _add(rows: dict[str, Row], entry: WordEntry) -> list[Row]:
     """Add an entry to the last rows of its terms, and return those that it does not fit in."""
-    full = []
+    full: list[Row] = []
     number = entry.number
-    for term, places in entry.places().items():
-        row = rows.get(term)
-        if row is not None and (
-            number - row.first > _FARTHEST
-            or (len(row.numbers) >= _MOST and number > row.numbers[-1])
-        ):
-            full.append((term, row))
-            row = None
-        if row is None:
-            row = rows[term] = _Postings(number)
-        at = bisect_left(row.numbers, number)
-        row.numbers[at:at] = [number] * len(places)
-        row.lengths[at:at] = bytes((entry.length,)) * len(places)
-        row.places[at:at] = places
+    for term, places in entry.places.items():
+        _, first, packed = rows.get(term, ("", number, b""))
+        held = len(packed) // 2
+        ended = held >= 2 * _MOST and number - first > int.from_bytes(
+            packed[held - 2 : held], "little"
+        )
+        if ended or number - first > _FARTHEST:
+            full.append((term, first, packed))
+            first, packed = number, b""
+        rows[term] = term, first, _insert(packed, number - first, entry.length, places)
     return full
-
-
-def _unpack(first: int, packed: bytes) -> _Postings:
-    row = _Postings(first)
-    row.unpack(first, packed)
-    return row
 
 
 def _count(sql: MemoryDatabase, project: str, facts: int, words: int) -> int:
@@ -360,7 +359,7 @@ def _count(sql: MemoryDatabase, project: str, facts: int, words: int) -> int:
 def _rows_of(sql: MemoryDatabase, scope: int, entry: WordEntry) -> list[Row]:
     """Return the rows in which the terms of an entry stand, or would stand."""
     found = []
-    for some, _ in in_pieces(list(entry.places())):
+    for some, _ in in_pieces(list(entry.places)):
         found += sql.execute(
             f"WITH asked (term) AS (VALUES {', '.join(['(?)'] * len(some))}) "
             "SELECT held.term, first, postings FROM asked CROSS JOIN word_postings AS held "
@@ -372,9 +371,9 @@ def _rows_of(sql: MemoryDatabase, scope: int, entry: WordEntry) -> list[Row]:
     return found
 
 
-def _write(sql: MemoryDatabase, scope: int, rows: Sequence[tuple[str, _Postings]]) -> None:
+def _write(sql: MemoryDatabase, scope: int, rows: Sequence[Row]) -> None:
     for some, _ in in_pieces(rows, VALUES_AT_ONCE // 4):
-        values = ((scope, term, row.first, row.pack()) for term, row in some)
+        values = ((scope, *row) for row in some)
         sql.run(
             "INSERT INTO word_postings (scope_id, term, first, postings) "
             f"VALUES {', '.join(['(?, ?, ?, ?)'] * len(some))} "
@@ -417,24 +416,25 @@ def _drop(
 ) -> None:
     """Remove what `rows` hold of the facts or lessons that are not kept."""
     lengths: dict[int, int] = {}
-    changed = []
+    changed: list[Row] = []
     for term, first, packed in rows:
-        held = _unpack(first, packed)
+        held = _unpack([(first, packed)])
         left = held.where(is_kept)
-        if len(left.numbers) < len(held.numbers):
-            changed.append((term, left))
-            lengths |= {
-                number: length
-                for number, length in zip(held.numbers, held.lengths, strict=True)
-                if not is_kept(number)
-            }
-    _write(sql, scope, [(term, row) for term, row in changed if row.numbers])
-    for term, row in changed:
-        if not row.numbers:
+        if len(left.numbers) == len(held.numbers):
+            continue
+        for number, length in zip(held.numbers, held.lengths, strict=True):
+            if not is_kept(number):
+                lengths[number] = length
+        if left.numbers:
+            relative = (number - first for number in left.numbers)
+            numbers = struct.pack(f"<{len(left.numbers)}H", *relative)
+            changed.append((term, first, numbers + left.lengths + left.places))
+        else:
             sql.run(
                 "DELETE FROM word_postings WHERE scope_id = ? AND term = ? AND first = ?",
-                (scope, term, row.first),
+                (scope, term, first),
             )
+    _write(sql, scope, changed)
     if lengths:
         _count(sql, project, -len(lengths), -sum(lengths.values()))
 
@@ -463,7 +463,7 @@ class WordIndex:
         return len(self._index)
 
     def search(
-        self, question: str, pool: int | None = None, also: Sequence[int] = ()
+        self, question: Words, pool: int | None = None, also: Sequence[int] = ()
     ) -> dict[int, float]:
         """Return the score of every fact that shares a concept with `question`.
 
@@ -473,33 +473,34 @@ class WordIndex:
         """
         if not len(self._index):
             return {}
-        spoken = language_of(question)
-        asked = tokens(question, spoken)
-        names = {name for match in _NAME.findall(question) for name in raw_words(match)}
-        joined = [stem(one + two, spoken) for one, two in pairwise(raw_words(question))]
+        spoken, asked = question.language, question.tokens
+        names = {name for match in _NAME.findall(question.text) for name in raw_words(match)}
+        # Words that the question writes apart ("stand up").
+        joined = [stem(one + two, spoken) for one, two in pairwise(question.raw)]
         roots = self._look_up(asked, spoken, joined)
         weighed = [
-            (
-                self._rarities(self._alternatives(token, spoken, roots, token.word in names)),
+            self._rarities(
+                self._alternatives(token, spoken, roots, token.word in names),
                 (1 + math.log(count)) * (NAME if token.word in names else 1.0),
             )
             for token, count in Counter(asked).items()
         ]
-        # Words that the question writes apart ("stand up").
-        weighed += [(self._rarities({one: 1.0}), 1.0) for one in joined if self._index.holding(one)]
-        weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
-        ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
+        weighed += [self._rarities({one: 1.0}) for one in joined if self._index.holding(one)]
+        weighed.sort(key=lambda rarities: -max(rarities.values(), default=0.0))
+        ahead = sum(max(rarities.values(), default=0.0) for rarities in weighed)
         scores = dict.fromkeys(also, 0.0)
-        for rarities, boost in weighed:
-            only = None if pool is None else _can_get_far(scores, pool, ahead, also)
-            ahead -= boost * max(rarities.values(), default=0.0)
+        only: Mapping[int, float] | None = None
+        for rarities in weighed:
+            if pool is not None and (left := _can_get_far(scores, pool, ahead, also)) is not None:
+                only = scores = left
+            ahead -= max(rarities.values(), default=0.0)
             added = self._score(rarities, only)
             if not scores:
-                scores = {fact_id: boost * score for fact_id, score in added.items()}
+                scores = added
                 continue
             before = scores.get
             for fact_id, score in added.items():
-                scores[fact_id] = before(fact_id, 0.0) + boost * score
+                scores[fact_id] = before(fact_id, 0.0) + score
         pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
         best = _best(scores, pool or _REORDERED)
         for fact_id, kept in self._index.count_pairs(pairs, best).items():
@@ -513,7 +514,7 @@ class WordIndex:
         return idf(1, len(self)) if len(self) else 0.0
 
     def _look_up(
-        self, asked: Sequence[Token], spoken: Language, joined: Sequence[str]
+        self, asked: Sequence[Token], spoken: Language, joined: Iterable[str]
     ) -> Mapping[str, Sequence[str]]:
         """Look up all terms that may answer, and return the terms of the roots of the words."""
         other: Language = "en" if spoken == "es" else "es"
@@ -574,10 +575,10 @@ class WordIndex:
             if any(len(one) > 3 for one in held) and all(map(self._index.holding, held)):
                 yield from held
 
-    def _rarities(self, concept: Mapping[str, float]) -> dict[str, float]:
+    def _rarities(self, concept: Mapping[str, float], boost: float = 1.0) -> dict[str, float]:
         """Return the most that each term of a concept can add to a score."""
         return {
-            term: weight * self._index.weight(self._index.holding(term))
+            term: weight * self._index.weight(self._index.holding(term)) * boost
             for term, weight in concept.items()
         }
 
@@ -599,25 +600,25 @@ class WordIndex:
 
 def _best(scores: Mapping[int, float], pool: int) -> list[int]:
     """Return the `pool` facts of the highest scores, best first."""
-    least = min(nlargest(pool, scores.values()), default=0.0)
-    found = [fact_id for fact_id, score in scores.items() if score >= least]
-    return sorted(found, key=scores.__getitem__, reverse=True)[:pool]
+    if len(scores) > pool:
+        least = nlargest(pool, scores.values())[-1]
+        scores = {one: score for one, score in scores.items() if score >= least}
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:pool]
 
 
 def _can_get_far(
     scores: Mapping[int, float], pool: int, ahead: float, also: Sequence[int]
-) -> Mapping[int, float] | None:
+) -> dict[int, float] | None:
     """Return those of `scores` that can get among the best `pool`, and `also`; None: others can.
 
     `ahead` is the most that the remaining concepts can add to a fact.
     """
-    if len(scores) < pool:
+    high = [score for score in scores.values() if score >= ahead]
+    if len(high) < pool:
         return None
-    least = min(nlargest(pool, scores.values()))
-    if least < ahead:
-        return None
-    least -= ahead + _ROUNDING
-    return {one: score for one, score in scores.items() if score >= least or one in also}
+    least = nlargest(pool, high)[-1] - ahead - _ROUNDING
+    kept = {*also}
+    return {one: score for one, score in scores.items() if score >= least or one in kept}
 
 
 def _is_slip(token: Token, term: str) -> bool:

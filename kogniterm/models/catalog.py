@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,8 +90,7 @@ def cached_start(provider: str, model: str) -> int | None:
     return _fitting(model, _TABLES["cache_least"].get(provider, {}).items())
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """A service, or a way to run a model, as it is chosen by `name:model`.
 
     `package` is the module that must be importable, and `distribution` the package of the index

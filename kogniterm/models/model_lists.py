@@ -10,9 +10,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.errors import (
     ModelAuthError,
@@ -54,8 +53,7 @@ _DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|\d\d\d)$")
 """The end of a name that pins a version of a model which has a shorter name, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedModel:
+class ListedModel(NamedTuple):
     """A model that can be chosen. The window is in tokens; an unknown price is None."""
 
     name: str
@@ -65,8 +63,7 @@ class ListedModel:
     efforts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelListing:
+class ModelListing(NamedTuple):
     """The models of one provider; `problem` is why its live list is not here."""
 
     provider: str

@@ -12,7 +12,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kogniterm.storage.database import Database
@@ -26,8 +25,7 @@ CHARACTERS = 4
 """Characters of a token, for an estimate before the provider has counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """The most requests and tokens (input and output) in a minute; None is no limit."""
 
     requests: int | None = None

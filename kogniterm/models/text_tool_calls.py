@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -136,10 +135,10 @@ class TextCallModel(WrappedModel):
 
     @property
     def info(self) -> ModelInfo:
-        return replace(self._model.info, calls_tools=True)
+        return self._model.info._replace(calls_tools=True)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        plain = replace(request, tools=(), messages=self._as_text(request))
+        plain = request._replace(tools=(), messages=self._as_text(request))
         if not request.tools:
             async for event in self._model.stream(plain):
                 yield event
@@ -164,7 +163,7 @@ class TextCallModel(WrappedModel):
             async for event in self._ask_again(plain, reply, parsed):
                 yield event
             return
-        yield replace(reply, message=_message(reply.message, parsed))
+        yield reply._replace(message=_message(reply.message, parsed))
 
     async def _ask_again(
         self, plain: ModelRequest, first: Reply, parsed: ParsedReply
@@ -174,7 +173,7 @@ class TextCallModel(WrappedModel):
 
         said = AIMessage(first.message.text)
         repair = HumanMessage(prompts.text("text_calls.repair", problem=parsed.problem))
-        again = replace(plain, messages=(*plain.messages, said, repair))
+        again = plain._replace(messages=(*plain.messages, said, repair))
         second: Reply | None = None
         async for event in self._model.stream(again):
             if isinstance(event, Reply):

@@ -27,8 +27,7 @@ from kogniterm.host.safe_files import resolve_path
 from kogniterm.installed import parts
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.project.project_profile import project_root
-from kogniterm.memory.project.project_scan import ProjectScanner
+from kogniterm.memory.project import ProjectScanner, project_root
 from kogniterm.memory.user_memory import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
@@ -89,8 +88,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore, conversation
-from kogniterm.settings import Settings
-from kogniterm.settings.collector_keys import collector_keys
+from kogniterm.settings import Settings, collector_keys
 from kogniterm.settings.schema import names_of
 from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
-from kogniterm.text.money import money
+from kogniterm.text.shorten import money
 from kogniterm.types import Answer, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class TurnCount:
 
     def with_times(self, answer: Answer) -> Answer:
         """Return the answer with how long the turn took."""
-        return replace(answer, seconds=self.seconds, waited=self.waited)
+        return answer._replace(seconds=self.seconds, waited=self.waited)
 
     def usage_so_far(self) -> Mapping[str, float]:
         """Return what the turn has used so far, by the names of `Limits`' fields."""

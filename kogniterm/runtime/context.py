@@ -28,7 +28,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from kogniterm import prompts
 from kogniterm.agent import compaction
 from kogniterm.agent.compaction import observation_limit, tools_tokens
-from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.graph_state import Item, ThinkContext
 from kogniterm.agent.messages import (
     PLAN_MODE,
     PLAN_MODE_OVER,
@@ -61,6 +61,7 @@ from kogniterm.runtime.turn_ports import (
     SessionModes,
     ToolRules,
     TurnIO,
+    relay,
     relay_aside,
 )
 from kogniterm.sessions.fold import Note, SessionState
@@ -247,7 +248,19 @@ class ContextService:
         goes_on = partial(self.extensions.before_end, sink=io.sink)
         may_begin = partial(self.extensions.before_agent, sink=io.sink)
         due = partial(self._notes_due, io)
-        return replace(context, goes_on=goes_on, may_begin=may_begin, instructions_due=due)
+        report = partial(self._report, io, count)
+        return replace(
+            context, report=report, goes_on=goes_on, may_begin=may_begin, instructions_due=due
+        )
+
+    def _report(self, io: TurnIO, count: TurnCount, item: Item) -> None:
+        """Take a report of the graph; a node of a sub-agent is journaled in its history."""
+        if not isinstance(item, NodeUpdate):
+            relay(item, io.sink, count)
+            return
+        item = self.journal.record_update(item)
+        if item.node == DELEGATE.name and item.messages:
+            io.sink(events.AgentStarted(item.agent, item.messages[0].text, item.agent_name))
 
     def unlimited_context(self) -> ThinkContext:
         """Return the ports of the graph for a caller that has no limits and no turn."""

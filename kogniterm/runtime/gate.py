@@ -73,8 +73,10 @@ class Gate:
             likely = asked if verdict.kind == "ask" else _policy_decision(request, verdict)
             self.policy.confine(likely, report, ahead=True)
         states = self.policy.file_states(request, report)
-        shown = self.journal.record(Requested(request, cwd, self.env_hash, states)).request
-        told = self.journal.record(Judged(request.id, report, verdict))
+        shown = self.journal.record(
+            Requested(request, cwd, self.env_hash, states), hold=True
+        ).request
+        told = self.journal.record(Judged(request.id, report, verdict), hold=True)
         io.sink(events.ActionProposed(shown, told.report, told.verdict, cwd))
         return judged
 
@@ -137,6 +139,7 @@ class Gate:
             elif answer is not None:
                 decision = answer
             else:
+                self.journal.journal.write_held()
                 if io.attended:
                     io.sink(events.ApprovalAsked(request.id))
                     self.extensions.asking(request, io.sink)
@@ -158,8 +161,8 @@ class Gate:
                 break
         if decision.kind == "approve":
             decision = await self._with_values(decision)
-        # The intent or refusal that follows is durable, and so is what stands before it.
-        self.journal.record(Decided(request.id, decision))
+        # The intent or refusal that follows is durable, and all that is held is written with it.
+        self.journal.record(Decided(request.id, decision), hold=True)
         io.sink(self.decision_event(proposed, decision))
         return decision, report
 
@@ -173,6 +176,7 @@ class Gate:
         approver = io.approver
         if len(asked) < 2 or not isinstance(approver, JointApprover):
             return [None] * len(asked)
+        self.journal.journal.write_held()
         for one in asked:
             io.sink(events.ApprovalAsked(one.request.id))
             self.extensions.asking(one.request, io.sink)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
@@ -237,7 +237,7 @@ class LiveSession:
         if any(job.state == "running" for job in self.executor.jobs()):
             self.executor.close()
         redact = self.journal.redact_command
-        return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
+        return tuple(one._replace(command=redact(one.command)) for one in self.executor.left)
 
     async def finish(self, reason: str = "other") -> tuple[Phrase, ...]:
         """Stop learning and release the model; return what the user is told. Call before `close`.

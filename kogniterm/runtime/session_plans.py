@@ -51,10 +51,11 @@ async def review_plan(
     """Settle a plan that waits; return whether it was approved just as the model wrote it."""
     previous = journal.state.plan
     plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
+    journal.journal.write_held()
     with count.waiting():
         review = await _review_plan(journal, modes, plan, previous, io, request.id)
-    review = replace(
-        review, plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
+    review = review._replace(
+        plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
     )
     if review.kind == "reject":
         why = f": {review.reason}" if review.reason else ""

@@ -26,7 +26,6 @@ from kogniterm.agent import messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.plan.plan_steps import open_steps
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN, where_we_are
-from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
 from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
@@ -46,7 +45,7 @@ from kogniterm.runtime.turn_end import (
     planned_answer,
 )
 from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
-from kogniterm.runtime.turn_ports import SessionModes, TurnIO, relay
+from kogniterm.runtime.turn_ports import SessionModes, TurnIO
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.records import STOPPED, InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
@@ -228,23 +227,11 @@ async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> No
     journal, last = services.journal, None
     state = journal.state
     history = journal.exact_messages(state.messages)
-    async for item in think(history, state.plan, services.context.think_context(io, count)):
-        if not isinstance(item, NodeUpdate):
-            relay(item, io.sink, count)
-        elif item.agent:
-            journal_agent(journal, item, io)
-        else:
-            previous, last = journal.state.plan, journal.record_update(item)
-            if last.plan is not None and last.plan != previous:
-                io.sink(events.PlanChanged(last.plan, previous))
+    async for update in think(history, state.plan, services.context.think_context(io, count)):
+        previous, last = journal.state.plan, journal.record_update(update)
+        if last.plan is not None and last.plan != previous:
+            io.sink(events.PlanChanged(last.plan, previous))
     return last
-
-
-def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
-    """Journal a node of a sub-agent, whose history it joins."""
-    update = journal.record_update(update)
-    if update.node == DELEGATE.name and update.messages:
-        io.sink(events.AgentStarted(update.agent, update.messages[0].text, update.agent_name))
 
 
 def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:

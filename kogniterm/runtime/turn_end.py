@@ -8,7 +8,6 @@ again. Where no user is there, the turn ends.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
@@ -61,7 +60,7 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
     from kogniterm.agent.plan.evaluate import findings
 
     verified, not_verified = findings(state.plan)
-    return replace(answer, verified=verified, not_verified=not_verified)
+    return answer._replace(verified=verified, not_verified=not_verified)
 
 
 def _end_turn(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
@@ -167,7 +166,7 @@ def failed_answer(error: KognitermError, usage: Usage) -> Answer:
 
 def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:
     """Record the end of the turn, report it, and return its answer, with secrets replaced."""
-    answer = replace(answer, text=journal.redact(answer.text))
+    answer = answer._replace(text=journal.redact(answer.text))
     ended = TurnClosed(journal.state.turn, answer.stop, answer.exit_code, answer.text)
     journal.record(ended, durable=True)
     io.sink(events.TurnEnded(answer))

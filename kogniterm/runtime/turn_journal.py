@@ -197,10 +197,11 @@ class TurnJournal:
         """Return the readable records from `from_seq` on, in order."""
         return self.journal.records(from_seq)
 
-    def record(self, body: _Body, *, durable: bool = False) -> _Body:
+    def record(self, body: _Body, *, durable: bool = False, hold: bool = False) -> _Body:
         """Append `body` to the journal, redacted, and advance the state by it; return what it got.
 
-        Inputs, observations and notes are redacted by whoever makes them.
+        Inputs, observations and notes are redacted by whoever makes them. With `hold` it is
+        written with the next record, or when somebody is asked (`SessionJournal.write_held`).
         """
         body = cast("_Body", self._redact_body(body))
         # Before a record holds a text with a new number: the next process continues behind it,
@@ -208,7 +209,7 @@ class TurnJournal:
         if self.secrets.highest > self.state.secret_numbers:
             self.journal.append(Noted(Note.SECRETS, {Note.SECRETS: self.secrets.highest}))
         before = len(self.state.messages)
-        self.journal.append(body, durable=durable)
+        self.journal.append(body, durable=durable, hold=hold)
         node = f" {body.update.node}" if isinstance(body, NodeRan) else ""
         log.debug("record %d: %s%s", self.state.seq, type(body).__name__, node)
         if isinstance(body, NodeRan):
@@ -414,8 +415,12 @@ class TurnJournal:
     # --- what the model wrote -------------------------------------------------------------------
 
     def record_update(self, update: NodeUpdate) -> NodeUpdate:
-        """Append what a node of the graph added; return it as it was recorded."""
-        return self.record(NodeRan(update)).update
+        """Append what a node of the graph added; return it as it was recorded.
+
+        Requests alone are held: the node would make them again from the reply on disk.
+        """
+        only_requests = bool(update.pending) and not update.messages
+        return self.record(NodeRan(update), hold=only_requests).update
 
     def _redact_update(self, update: NodeUpdate) -> NodeUpdate:
         """Return what a node added as it is written; keep what the model wrote in memory.

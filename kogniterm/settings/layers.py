@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,8 +23,7 @@ REMOVED = ("fold_lines", "model_cache_max_age_days", "model_cache_mb", "notify_a
 LayerKind = Literal["flag", "environment", "file", "system", "default"]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOrigin:
+class SettingOrigin(NamedTuple):
     """The place where a value was written: a flag, a variable, or a key in a file with its line."""
 
     kind: LayerKind

@@ -187,21 +187,35 @@ def root(stem: str) -> str:
     return shorter if shorter != stem else without_ending(stem, ("e",), 4)
 
 
-def tokens(text: str, language: Language | None = None) -> tuple[Token, ...]:
-    """Return the words of `text` that are no stopwords, in order, with their stems."""
+class Words(NamedTuple):
+    """The words of a text: all of them, its language, and those that are no stopwords."""
+
+    text: str
+    raw: tuple[str, ...]
+    language: Language
+    tokens: list[Token]
+
+    @property
+    def stems(self) -> list[str]:
+        return [token.stem for token in self.tokens]
+
+
+def words_of(text: str) -> Words:
+    """Return the words of `text`, in order."""
     words = raw_words(text)
-    language = language or _language_of_words(text, words)
+    language = _language_of_words(text, words)
     dropped = stopwords(language)
-    return tuple(
+    tokens = [
         Token(word, stem(word, language))
         for word in words
         if word not in dropped and (len(word) > 1 or word.isdigit())
-    )
+    ]
+    return Words(text, words, language, tokens)
 
 
 def stems_of(text: str) -> list[str]:
     """Return the stems of the words of `text` that are no stopwords, in order."""
-    return [token.stem for token in tokens(text)]
+    return words_of(text).stems
 
 
 @cache

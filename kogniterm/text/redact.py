@@ -16,7 +16,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
     CONTEXTS,
     HOT,
@@ -33,6 +32,7 @@ from kogniterm.text.secret_patterns import (
     VENDOR_WORDS,
     WEAK,
     context_pattern,
+    identity_numbers,
     is_written,
     spoken_secrets,
     vendor_tokens,

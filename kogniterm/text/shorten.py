@@ -1,4 +1,4 @@
-"""Text made shorter for a place that has less space, with a mark where something is left out."""
+"""Short forms for a place with little space: of texts, with a mark for a cut, and of money."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def head_and_tail(text: str, limit: int) -> str:
 def left_out(count: int) -> str:
     """Return the mark of `count` characters left out of a text for the model; "" for none."""
     return f"[… {count} characters left out …]" if count > 0 else ""
+
+
+def money(dollars: float) -> str:
+    """Return $0.00, <$0.0001, $0.0123, $0.50 or $12.30: never fewer than two decimals."""
+    if 0 < dollars < 0.0001:
+        return "<$0.0001"
+    if dollars >= 1:
+        return f"${dollars:.2f}"
+    whole, _point, decimals = f"{dollars:.4f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"

@@ -5,6 +5,10 @@ proposed as a diff, approved like a command, and applied whole or not at all. Wh
 what is written: the digest of the content that the proposal is made for is one of its arguments,
 and nothing is written when the file has another one. Whether a model knows all of that content is
 found in its own history (`agent.held_files`).
+
+A name is resolved once, when its call is checked: the resolved path is what is judged and shown.
+Everything after that opens this very path without following a link (`safe_files`). Every name that
+cannot be used is an error that the model can mend.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import io
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,8 +29,18 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from kogniterm.errors import ToolError
-from kogniterm.host.safe_files import open_file, parent, read_regular, write_regular
+from kogniterm.errors import PathChangedError, ToolError, why
+from kogniterm.host.safe_files import (
+    LinkMetError,
+    listable,
+    look,
+    open_file,
+    parent,
+    read_regular,
+    resolve_path,
+    write_regular,
+)
+from kogniterm.storage.folders import expand_path
 from kogniterm.text.file_text import (
     MORE_FROM,
     FileText,
@@ -38,19 +53,123 @@ from kogniterm.text.file_text import (
     with_ends,
 )
 from kogniterm.text.shorten import cut, left_out
-from kogniterm.text.visible import FOREIGN
-from kogniterm.tools.base import SchemaTool
-from kogniterm.tools.workspace_paths import (
-    PathArguments,
-    judged_path,
-    mode_of,
-    refuse_other_folder,
-    unreadable,
-    unwritable,
-    with_real_path,
-)
+from kogniterm.text.visible import FOREIGN, whole
+from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.types import EffectClass, Image, Observation
 from kogniterm.types.images import HEADER_BYTES, IMAGE_BYTES, read_header
+
+
+class PathArguments(Arguments):
+    """Arguments of a call about one file or folder."""
+
+    path: str
+
+
+P = TypeVar("P", bound=PathArguments)
+
+
+def with_real_path(cwd: str, arguments: P) -> P:
+    """Return `arguments` with the resolved path in place of the name. Raises `ToolError`."""
+    return arguments.model_copy(update={"path": str(real_path(cwd, arguments.path))})
+
+
+def real_path(cwd: str, name: str) -> Path:
+    """Return the path that `name` means from `cwd`, with links followed as far as they lead.
+
+    Of a name that no file has, it is the path of the only file there whose name reads the same.
+    Raises `ToolError` for what can be no file's name, and where a link may not be read.
+    """
+    path = expand_path(cwd, name)
+    try:
+        path = resolve_path(path)
+        return path if os.path.lexists(path) else resolve_path(_that_reads_the_same(path))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError:  # a NUL, or half a character
+        raise ToolError("{path} is not a valid file name.", path=ascii(name)) from None
+
+
+def _that_reads_the_same(path: Path) -> Path:
+    r"""Return the file beside the missing `path` whose name a model writes in the same way.
+
+    It may have other blanks, composed letters, or bytes that are shown as `\xe9`, and so may the
+    folders it is in.
+    """
+    if not os.path.lexists(path.parent):
+        path = _that_reads_the_same(path.parent) / path.name
+    try:
+        with listable(path.parent) as folder, os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return path
+    wanted = _as_read(path.name)
+    same = [name for name in names if _as_read(name) == wanted]
+    return path.with_name(same[0]) if len(same) == 1 else path
+
+
+def _as_read(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", whole(name)).split())
+
+
+def judged_path(cwd: str, name: str) -> Path:
+    """Return the resolved path in checked arguments as it was judged, or resolve it now."""
+    return Path(os.path.normpath(name)) if name.startswith("/") else real_path(cwd, name)
+
+
+def refuse_other_folder(path: Path, cwd: str, workspace: str) -> None:
+    """Raise `ToolError` if the missing `path` was meant from the workspace, or from above `cwd`."""
+    here, top = os.path.realpath(cwd), os.path.realpath(workspace)
+    if here == top or not path.is_relative_to(here):
+        return
+    meant = Path(top) / path.relative_to(here)
+    if os.path.lexists(meant):
+        raise ToolError(
+            "There is no file {path}, for the shell is in {cwd}; {meant} exists.",
+            path=path,
+            cwd=here,
+            meant=meant,
+        )
+
+
+def mode_of(path: Path) -> int | None:
+    """Return the type and mode of what is at the resolved `path`, as `st_mode`; None for nothing.
+
+    Raises `ToolError` when that cannot be told: a folder above may not be entered, the name is
+    too long. (`Path.exists` and its like let some of these errors through and hide others.)
+    """
+    try:
+        mode = look(path).st_mode
+        if stat.S_ISLNK(mode):
+            raise LinkMetError(path)
+        return mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
+        return None
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> ToolError:
+    """Return the error that `path` cannot be read, with the reason."""
+    return _changed_error(error) or ToolError(
+        "{path} cannot be read: {why}.", path=path, why=why(error)
+    )
+
+
+def unwritable(path: Path, error: OSError) -> ToolError:
+    """Return the error that `path` cannot be written, with the reason."""
+    return _changed_error(error) or ToolError(
+        "{path} cannot be written: {why}.", path=path, why=why(error)
+    )
+
+
+def _changed_error(error: OSError) -> ToolError | None:
+    if not isinstance(error, LinkMetError):
+        return None
+    return PathChangedError(
+        "{path} was replaced by a link after it was checked, so it was not touched.",
+        path=error.filename,
+    )
+
 
 MAX_LINES = 1_000
 MAX_CHARS = 22_000
@@ -301,7 +420,7 @@ def write_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[An
     def plan(arguments: WriteArguments) -> _Planned:
         path, before = _load(cwd(), arguments.path)
         if arguments.digest_before != digest(before):
-            raise _changed_error(path)
+            raise _content_changed(path)
         kind = decode(before or b"")
         content = arguments.content.removeprefix("\ufeff") if kind.mark else arguments.content
         return path, before, _encode_text(path, kind, with_ends(content, kind.ends)), 0
@@ -331,7 +450,7 @@ def edit_file(cwd: Callable[[], str], workspace: str, carry: Carry = as_given) -
         for _one in edits:
             known = known if known == now else edits.get((path, known), "")
         if known != now:
-            raise _changed_error(path)
+            raise _content_changed(path)
         return path, before, *_apply_edit(decode(before), arguments, path)
 
     def settle(arguments: EditArguments) -> EditArguments:
@@ -344,10 +463,10 @@ def edit_file(cwd: Callable[[], str], workspace: str, carry: Carry = as_given) -
     return _file_tool("edit_file", EditArguments, plan, settle, edits)
 
 
-P = TypeVar("P", bound=ProposedArguments)
+ProposedT = TypeVar("ProposedT", bound=ProposedArguments)
 
 
-def _pin_content(cwd: str, arguments: P) -> P:
+def _pin_content(cwd: str, arguments: ProposedT) -> ProposedT:
     """Return the arguments for the file as it is now, unless they name another content of it."""
     arguments = with_real_path(cwd, arguments)
     if arguments.digest_before is not None:
@@ -359,7 +478,7 @@ def _pin_content(cwd: str, arguments: P) -> P:
     return arguments.model_copy(update={"digest_before": digest(before)})
 
 
-def _changed_error(path: Path) -> ToolError:
+def _content_changed(path: Path) -> ToolError:
     return ToolError(
         "{path} changed since this was proposed, and was not touched; read it again.", path=path
     )

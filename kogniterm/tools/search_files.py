@@ -35,8 +35,15 @@ from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.text.shorten import left_out
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.file_tools import MAX_CHARS, NOTE_ROOM, Outputs
-from kogniterm.tools.workspace_paths import mode_of, real_path, refuse_other_folder, unreadable
+from kogniterm.tools.file_tools import (
+    MAX_CHARS,
+    NOTE_ROOM,
+    Outputs,
+    mode_of,
+    real_path,
+    refuse_other_folder,
+    unreadable,
+)
 
 MAX_RESULTS = 200
 MAX_LINE = 300

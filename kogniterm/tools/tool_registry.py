@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kogniterm.installed import parts_of, rows
 from kogniterm.protocols import Tool, WebSearcher
-from kogniterm.tools.command_tools import (
-    JobsPort,
-    execute_command,
-    job_tool,
-)
 from kogniterm.tools.file_tools import (
     MAX_CHARS,
     Carry,
@@ -22,7 +16,6 @@ from kogniterm.tools.file_tools import (
     read_file,
     write_file,
 )
-from kogniterm.tools.github import github
 from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.search_files import find_files, search_text
@@ -30,11 +23,14 @@ from kogniterm.tools.session_tools import (
     NO_SKILLS,
     ForgetPort,
     HistoryPort,
+    JobsPort,
     MemoryPort,
     SkillPort,
     UserPort,
     ask_user,
+    execute_command,
     forget,
+    job_tool,
     recall,
     recall_history,
     remember,
@@ -45,14 +41,14 @@ from kogniterm.tools.web import (
     OpenSearch,
     ProviderSearch,
     SearchSource,
+    github,
     web_fetch,
     web_search,
 )
 from kogniterm.types import Job
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPorts:
+class ToolPorts(NamedTuple):
     """The ports of the tools: folder, outputs, jobs, user, past, web, MCP servers, add-ons."""
 
     cwd: Callable[[], str]
@@ -67,7 +63,7 @@ class ToolPorts:
     searcher: WebSearcher | None = None
     skills: SkillPort | None = None
     servers: ServersPort | None = None
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Any] = {}
     """Those of the tools of add-ons, by tool."""
     carry: Carry = as_given
     room: Callable[[], int] = lambda: MAX_CHARS

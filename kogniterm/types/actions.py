@@ -45,8 +45,7 @@ def current_tool(name: str) -> str:
     return _RENAMED_TOOLS.get(name, name)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(NamedTuple):
     """A tool as the model sees it: name, description, JSON schema of its arguments.
 
     A tool whose `effect` is "none" runs inside the graph; every other one leaves the graph as
@@ -107,17 +106,15 @@ class ActionRequest:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """The result of a tool call: text, images beside it, and the `usage` of a model it asked."""
 
     text: str
     images: tuple[Image, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRan:
+class ToolRan(NamedTuple):
     """A run of an effect-free tool inside the graph; `agent` is the sub-agent that called it.
 
     A `malformed` call did not run: the observation tells the model what is wrong with it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.types.localized import Phrase
 
@@ -67,8 +67,7 @@ class Job:
         return f"{line[:80]}…" if broken or len(line) > 80 else line
 
 
-@dataclass(frozen=True, slots=True)
-class LeftRunning:
+class LeftRunning(NamedTuple):
     """A program that commands left running, and whether it stayed when KogniTerm ended.
 
     It stays when `why` is `detached` or `kept`, and was ended otherwise: a plain `background` job,
@@ -206,8 +205,7 @@ class HostAnswer:
     changes: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerGroup:
+class AnswerGroup(NamedTuple):
     """Hosts that gave the same answer. `diff` compares their output with the largest group's."""
 
     hosts: tuple[str, ...]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types.actions import ToolRan as ToolRan
@@ -52,8 +52,7 @@ BY_PROGRAM = "program"
 """The `by` of a decision by the program that runs the agent as a library."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(NamedTuple):
     """The start of a turn; `text` is the user's input, with secrets replaced."""
 
     session_id: str
@@ -63,8 +62,7 @@ class TurnStarted:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResumed:
+class TurnResumed(NamedTuple):
     """The start of work on a turn that an earlier process left open."""
 
     session_id: str
@@ -73,8 +71,7 @@ class TurnResumed:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCalled:
+class ModelCalled(NamedTuple):
     """The start of a model call; `purpose` as in `types.ModelPurpose`.
 
     `call` is the id of the call, `agent` the sub-agent that makes it (empty: the main one),
@@ -90,8 +87,7 @@ class ModelCalled:
     effort: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswered:
+class ModelAnswered(NamedTuple):
     """The end of a model call; `usage` is of this call alone.
 
     `response_id`, `response_model` and `finish_reason` are the provider's own, `first_seconds` is
@@ -109,15 +105,13 @@ class ModelAnswered:
     tools: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetUsed:
+class BudgetUsed(NamedTuple):
     """The budgets that have a limit: (used, limit) by name."""
 
     budgets: Mapping[str, tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class LimitDecided:
+class LimitDecided(NamedTuple):
     """The decision at a limit that is used up; `by` is `person` or `unattended`."""
 
     reached: LimitReached
@@ -125,8 +119,7 @@ class LimitDecided:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanProposed:
+class PlanProposed(NamedTuple):
     """A new or changed plan of the model, which waits for approval."""
 
     request_id: str
@@ -134,8 +127,7 @@ class PlanProposed:
     previous: Plan | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReviewed:
+class PlanReviewed(NamedTuple):
     """The review of a plan: approved, edited or rejected (`kind`), by whom, and why."""
 
     request_id: str
@@ -144,16 +136,14 @@ class PlanReviewed:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChanged:
+class PlanChanged(NamedTuple):
     """A new or changed plan that is in force."""
 
     plan: Plan
     previous: Plan | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStarted:
+class AgentStarted(NamedTuple):
     """The start of a sub-agent with `task`; its end is a `ToolRan` of `delegate`.
 
     `name` is that of a sub-agent that has one, or of a custom command, with its slash.
@@ -164,8 +154,7 @@ class AgentStarted:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ActionProposed:
+class ActionProposed(NamedTuple):
     """An action request of the model, with policy's verdict."""
 
     request: ActionRequest
@@ -174,23 +163,20 @@ class ActionProposed:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalAsked:
+class ApprovalAsked(NamedTuple):
     """The question to the user about a request that policy leaves to them."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActionDecided:
+class ActionDecided(NamedTuple):
     """The decision of policy or the user."""
 
     request: ActionRequest
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class CommandStarted:
+class CommandStarted(NamedTuple):
     """The start of an approved command."""
 
     request_id: str
@@ -198,47 +184,41 @@ class CommandStarted:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(NamedTuple):
     """Raw bytes of the running command; sinks that show them must sanitize."""
 
     request_id: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CommandWaiting:
+class CommandWaiting(NamedTuple):
     """The diagnosis of a running command that is quiet; None when it goes on."""
 
     request_id: str
     waiting: Waiting | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDone:
+class CommandDone(NamedTuple):
     """The end of a command that runs beside others; `CommandEnded` follows those before it."""
 
     request_id: str
     exit_code: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyboardMoved:
+class KeyboardMoved(NamedTuple):
     """The user's keyboard goes to this one of the commands that run side by side."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnded:
+class CommandEnded(NamedTuple):
     """The end of a command, or its detaching to a job."""
 
     request_id: str
     result: CommandResult
 
 
-@dataclass(frozen=True, slots=True)
-class HostsStarted:
+class HostsStarted(NamedTuple):
     """The start of an approved command on hosts, which are asked group by group."""
 
     request_id: str
@@ -246,16 +226,14 @@ class HostsStarted:
     groups: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HostAnswered:
+class HostAnswered(NamedTuple):
     """The answer of one host, redacted."""
 
     request_id: str
     answer: HostAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class HostsEnded:
+class HostsEnded(NamedTuple):
     """The end of a command on hosts, with equal answers as groups; `ActionEnded` follows."""
 
     request_id: str
@@ -263,16 +241,14 @@ class HostsEnded:
     groups: tuple[AnswerGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ActionProgress:
+class ActionProgress(NamedTuple):
     """The progress that an MCP server reports of a call of its `tool`, in its own words."""
 
     tool: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActionEnded:
+class ActionEnded(NamedTuple):
     """The end of an approved action that is not a command.
 
     `arguments` is what the tool was given, as in `ToolRan`, where it only fetched something. A
@@ -286,23 +262,20 @@ class ActionEnded:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A notice for the user: recovery, trust, a lost job, a compaction."""
 
     text: Phrase
     level: str = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class JobsLeft:
+class JobsLeft(NamedTuple):
     """The programs left running when KogniTerm ends: those that stay, and those it ended."""
 
     programs: tuple[LeftRunning, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(NamedTuple):
     """The end of a turn."""
 
     answer: Answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kogniterm.types.actions import ToolSpec
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(NamedTuple):
     """The properties of a model. Windows are in tokens; `local` runs in process.
 
     `one_command` marks a model too small to drive the loop: one request, one command, and the
@@ -52,8 +50,7 @@ ModelPurpose = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy.
 
     For the purpose `web_search` the provider is offered its own search of the web, and no tools.
@@ -70,8 +67,7 @@ class ModelRequest:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAsked:
+class ModelAsked(NamedTuple):
     """The start of a model call: what for, which agent asks, and which model.
 
     `id` is unique in the process. `agent` is the sub-agent by its call id, empty for the main one.
@@ -85,8 +81,7 @@ class ModelAsked:
     effort: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFailed:
+class ModelFailed(NamedTuple):
     """The end of a model call without a reply; `kind` is the class of the error.
 
     `call` is the id of the call, as in `ModelAsked`.
@@ -104,31 +99,27 @@ class WebSource(NamedTuple):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WebAnswer:
+class WebAnswer(NamedTuple):
     """The result of a search of the web: an answer, pages, and the `usage` of a model it asked."""
 
     text: str = ""
     sources: tuple[WebSource, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerDelta:
+class AnswerDelta(NamedTuple):
     """A piece of the model's text as it streams."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThoughtDelta:
+class ThoughtDelta(NamedTuple):
     """A piece of the model's thinking."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRetried:
+class ModelRetried(NamedTuple):
     """A failed model call, to be made again in `wait` seconds; `call` is the id of the call.
 
     With the `attempt` 0 nothing failed: the call waits for a limit of the settings.
@@ -141,8 +132,7 @@ class ModelRetried:
     call: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelLoading:
+class ModelLoading(NamedTuple):
     """The loading of a model on this machine before it can answer; `done` at its end."""
 
     done: bool = False
@@ -152,8 +142,7 @@ UNUSABLE = "unusable"
 """Key of a message's response metadata with the reason why it can be neither shown nor acted on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The reply as it came; always the last event of a model call.
 
     It may be empty, and a provider may have cut it or found it malformed: then the message's
@@ -164,7 +153,7 @@ class Reply:
     """
 
     message: AIMessage
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     sources: tuple[WebSource, ...] = ()
     asked: ModelAsked | None = None
     first: float | None = None
@@ -185,8 +174,7 @@ ASIDE = ("compact", "judge", "extract_facts", "web_search")
 """The purposes of calls beside the conversation of an agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(NamedTuple):
     """A model call of a recorded session: the reply, or the failure instead of it.
 
     `asker` is the agent (empty: the main one), or a purpose of `ASIDE`. `heard` is what was added
@@ -195,7 +183,7 @@ class RecordedCall:
 
     asker: str
     reply: AIMessage | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     heard: tuple[BaseMessage, ...] = ()
     failure: Phrase | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.types.actions import ActionRequest
 from kogniterm.types.localized import Phrase
@@ -109,8 +109,7 @@ class Plan:
             yield from step.parts
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReview:
+class PlanReview(NamedTuple):
     """The approver's review of a plan; `plan` is the one to work on, as it came or as edited.
 
     It may grant that in the sandbox exactly its `checks` run without asking, until it ends or
@@ -133,8 +132,7 @@ LEFT_OPEN = "left open"
 """The message of a cancel that leaves the turn open: the terminal went away during a question."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitReached:
+class LimitReached(NamedTuple):
     """A limit that is used up: its name in `/budget`, how much it allows, and of what it is."""
 
     name: str
@@ -198,8 +196,7 @@ StopReason = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The end of a turn: the text for the user, why it stopped, and the process exit code.
 
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
@@ -214,7 +211,7 @@ class Answer:
     stop: StopReason = "done"
     exit_code: int = 0
     reason: Phrase | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     verified: tuple[str, ...] = ()
     not_verified: tuple[str, ...] = ()
     seconds: float = 0.0

@@ -25,7 +25,7 @@ def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> Non
     from kogniterm.settings.layers import save_setting
 
     policy, file = session.policy, session.archive.paths.config_file
-    policy.circumstances = replace(policy.circumstances, safe_unasked=allowed)
+    policy.circumstances = policy.circumstances._replace(safe_unasked=allowed)
     try:
         save_setting(file, "allow_reads", allowed)
     except KognitermError as error:

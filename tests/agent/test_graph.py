@@ -13,13 +13,13 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, To
 
 from kogniterm import prompts
 from kogniterm.agent.graph import compile_graph, think
-from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.graph_state import Item, ThinkContext
 from kogniterm.agent.messages import PLAN_FIRST, tool_message
 from kogniterm.errors import LoopError, ModelReplyError
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.command_tools import execute_command
+from kogniterm.tools.session_tools import execute_command
 from kogniterm.types import (
     AnswerDelta,
     ModelAsked,
@@ -64,6 +64,7 @@ class Driver:
             plan_mode=plan_mode,
             may_continue=self._may_continue,
             new_id=lambda: f"r{next(ids)}",
+            report=self._report,
         )
 
     def offer(self, tool: SchemaTool[Word]) -> None:
@@ -75,19 +76,20 @@ class Driver:
 
     async def __call__(self, *new: BaseMessage) -> NodeUpdate:
         self.messages += new
-        async for item in think(self.messages, self.plan, self.context):
-            if isinstance(item, NodeUpdate):
-                self.updates.append(item)
-                self.messages += item.messages
-                self.plan = item.plan or self.plan
-            elif isinstance(item, ModelAsked):
-                self.calls.append(item.purpose)
-            elif isinstance(item, ToolRan):
-                self.tools.append(item)
-            elif isinstance(item, AnswerDelta):
-                item.text.encode()
-                self.said.append(item.text)
+        async for update in think(self.messages, self.plan, self.context):
+            self.updates.append(update)
+            self.messages += update.messages
+            self.plan = update.plan or self.plan
         return self.updates[-1]
+
+    def _report(self, item: Item) -> None:
+        if isinstance(item, ModelAsked):
+            self.calls.append(item.purpose)
+        elif isinstance(item, ToolRan):
+            self.tools.append(item)
+        elif isinstance(item, AnswerDelta):
+            item.text.encode()
+            self.said.append(item.text)
 
     @property
     def nodes(self) -> list[str]:

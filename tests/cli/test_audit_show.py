@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.cli.verbs.audit import ACTIONS
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested

@@ -12,8 +12,7 @@ import pytest
 from docs.completion_scripts import places
 from kogniterm.approval import load_rules
 from kogniterm.cli import options
-from kogniterm.cli.argument_parser import Parser
-from kogniterm.cli.main import EXAMPLES, build_parser
+from kogniterm.cli.main import EXAMPLES, Parser, build_parser
 from kogniterm.errors import UsageError
 from kogniterm.settings.schema import Settings
 from kogniterm.settings.user_files import toml_values

@@ -14,7 +14,7 @@ import pytest
 
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.cli.streams_and_signals import hold_standard_streams
 from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version

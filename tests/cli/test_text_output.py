@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 from kogniterm.cli.text_output import TextSink
 from kogniterm.text.file_text import unified_diff
@@ -75,7 +74,7 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
     done = events.ActionEnded("e1", "edit_file", "Wrote a (+20 -0 lines).")
     text = written(
         events.AnswerDelta("I look "), events.AnswerDelta("first.\x1b[2J"), answered,
-        proposed, done, events.AnswerDelta("Fixed."), replace(answered, tools=()),
+        proposed, done, events.AnswerDelta("Fixed."), answered._replace(tools=()),
     )  # fmt: skip
     assert text.splitlines() == [
         "I look first.[2J",

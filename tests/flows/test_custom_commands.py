@@ -123,7 +123,7 @@ async def test_a_failure_stops_it_before_the_next_command(commanded: MakeFlow) -
 
 
 @pytest.mark.parametrize(
-    "point", ["after-input", "after-request:1", "after-outcome:1", "after-node:3"]
+    "point", ["after-input", "before-intent:1", "after-outcome:1", "after-node:3"]
 )
 async def test_one_that_was_killed_goes_on_and_runs_nothing_twice(
     commanded: MakeFlow, forge: Forge, point: str

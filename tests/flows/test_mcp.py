@@ -18,7 +18,7 @@ from kogniterm.runtime.operations.action import Shown
 from kogniterm.runtime.operations.mcp.mcp_actions import show_server, trust_server
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
+from kogniterm.tools.mcp.server_values import ServerRecord, ServerRecords
 from kogniterm.types import Phrase, UserInput
 from kogniterm.types.events import ActionProgress, Notice
 from kogniterm.ui.slash_commands import prompt_commands

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,7 +197,7 @@ async def test_the_key_goes_through_the_modes_that_work(make_flow: MakeFlow) -> 
         session.use_mode(next_mode(session))
         seen.append(session.modes.approval)
     assert seen == ["accept-edits", "auto", "plan", "manual"]
-    session.policy.circumstances = replace(session.policy.circumstances, unsandboxed_ok=False)
+    session.policy.circumstances = session.policy.circumstances._replace(unsandboxed_ok=False)
     session.use_mode(next_mode(session))
     session.use_mode(next_mode(session))
     assert session.modes.approval == "plan"

@@ -9,8 +9,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.host.safe_files import resolve_path
-from kogniterm.memory.project.project_profile import ProjectProfile
-from kogniterm.memory.project.project_scan import ProjectScanner
+from kogniterm.memory.project import ProjectProfile, ProjectScanner
 from kogniterm.protocols import SystemClock
 from kogniterm.runtime.services.memory_service import preference_of
 from kogniterm.runtime.session import LiveSession

@@ -29,7 +29,7 @@ from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.runtime.unattended.signed_answers import store_answer
 from kogniterm.sessions.records import Intent
-from kogniterm.tools.command_tools import job_tool
+from kogniterm.tools.session_tools import job_tool
 from kogniterm.types import (
     ActionRequest,
     CommandResult,

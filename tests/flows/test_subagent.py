@@ -416,6 +416,16 @@ def test_after_a_resume_plain_lines_say_it_too(make_flow: MakeFlow, forge: Forge
     assert Path(resumed.err).read_text().splitlines().count("sub-agent: Count on") == 1
 
 
+def test_one_whose_history_cannot_be_written_has_no_end_and_ends_the_turn(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(COUNT_ON)
+    failed = start_run(forge, flow, "-y", "go", faults="full:before-node:3")
+    assert failed.wait() != 0
+    assert "was injected at before-node" in failed.said
+    assert "did not finish" not in failed.said
+
+
 BESIDE = """
 replies:
   - calls:

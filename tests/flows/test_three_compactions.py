@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -86,7 +86,7 @@ async def test_a_small_window_ends_like_a_large_one(make_flow: MakeFlow, *, fail
         total = flow.folder / "out" / "total.txt"
         total.unlink(missing_ok=True)
         session = flow.open()
-        info = replace(session.modes.model.info, context_window=window, max_output=window // 4)
+        info = session.modes.model.info._replace(context_window=window, max_output=window // 4)
         session.modes.model = reader = Reader(info, fails)
         answer = await flow.run(TASK)
         left = [job.state for job in session.executor.jobs()]

@@ -14,7 +14,7 @@ from kogniterm.runtime.operations import trust_actions
 from kogniterm.runtime.operations.tool_actions import ToolEntry, tools_of_session
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
-from kogniterm.tools.workspace_paths import mode_of
+from kogniterm.tools.file_tools import mode_of
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -224,7 +223,7 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
             session.executor.cwd,
         )
     policy = session.policy
-    policy.circumstances = replace(policy.circumstances, unsandboxed_ok=True)
+    policy.circumstances = policy.circumstances._replace(unsandboxed_ok=True)
     seen = []
 
     def change_once(event: object) -> None:

@@ -58,7 +58,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
          "named_files"), ("",),
     ),
     "cli": (("verbs",), ("",)),
-    "memory": (("contexts", "memory_transfer"), ("extraction",), ("recall",), ("user_memory",),
+    "memory": (("contexts", "memory_transfer"), ("extract",), ("recall",), ("user_memory",),
                ("project",), ("",)),
     "execution": (("",), ("shell",), ("process",), ("command_output", "sandbox"),
                   ("screen",)),
@@ -143,7 +143,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "argparse": (
         "kogniterm.cli.main",
         "kogniterm.cli.options",
-        "kogniterm.cli.argument_parser",
+        "kogniterm.cli.main",
     ),
     "acp": ("kogniterm.addons.acp",),
     "procrastinate": ("kogniterm.addons.fleet",),

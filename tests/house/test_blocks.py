@@ -24,7 +24,7 @@ from kogniterm.errors import UsageError
 from kogniterm.execution.command_script import read_command_script
 from kogniterm.models import text_tool_calls
 from kogniterm.models.catalog import price_of
-from kogniterm.models.script_file import read_script
+from kogniterm.models.scripted_model import read_script
 from kogniterm.runtime.extensions.agent_files import AgentFile, parse_agent
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
 from kogniterm.runtime.inputs.custom_commands import CustomCommand, parse_command

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.file_purge import FilePurge, Purged, scan
-from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
+from kogniterm.memory.forgetter import BESIDE_FACTS
 from kogniterm.memory.short_term import Mention
+from kogniterm.memory.statements import forget_request
 from kogniterm.text.matching import BORDER, Matcher
 from kogniterm.types import Phrase
 from tests.memory.conftest import OpenMemory

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.memory import Memory
-from kogniterm.memory.project import project_profile, project_scan
-from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory import Memory, project
+from kogniterm.memory.project import ProjectProfile
 from kogniterm.memory.recall import recall
 from tests.memory.conftest import HandClock
 from tests.support.git_repositories import git
@@ -40,7 +39,7 @@ def write(folder: Path) -> Write:
 
 
 def scan(folder: Path, **more: object) -> ProjectProfile:
-    return project_scan.scan(folder, HandClock(), **more)  # type: ignore[arg-type] # named options
+    return project.scan(folder, HandClock(), **more)  # type: ignore[arg-type] # named options
 
 
 def test_a_python_and_node_project(folder: Path, write: Write) -> None:
@@ -209,9 +208,9 @@ def test_a_folder_that_is_gone_is_empty(folder: Path) -> None:
 
 def test_the_project_is_named_by_its_repository(folder: Path, write: Write) -> None:
     inner = write("src/deep/a.py").parent
-    assert project_profile.project_root(inner) == inner.resolve()
+    assert project.project_root(inner) == inner.resolve()
     (folder / ".git").mkdir()
-    assert project_profile.project_root(inner) == folder.resolve()
+    assert project.project_root(inner) == folder.resolve()
 
 
 def test_a_project_below_folders_that_may_not_be_entered_is_itself(tmp_path: Path) -> None:
@@ -219,11 +218,11 @@ def test_a_project_below_folders_that_may_not_be_entered_is_itself(tmp_path: Pat
     inner.mkdir(parents=True)
     (tmp_path / "shut").chmod(0o000)
     with ordinary():
-        assert project_profile.project_root(inner) == inner.resolve()
+        assert project.project_root(inner) == inner.resolve()
         assert scan(inner).files == 0
     (tmp_path / "shut").chmod(0o700)
     (tmp_path / "round").symlink_to("round")
-    assert project_profile.project_root(tmp_path / "round").name == "round"
+    assert project.project_root(tmp_path / "round").name == "round"
 
 
 def test_names_that_are_no_text_are_passed_over(folder: Path, write: Write) -> None:
@@ -287,7 +286,7 @@ def test_one_convention(
 def test_the_style_of_commits_is_told_only_when_it_is_clear(
     subjects: list[str], style: str
 ) -> None:
-    assert project_scan.commit_style(subjects) == style
+    assert project.commit_style(subjects) == style
 
 
 @needs("git")
@@ -301,16 +300,16 @@ def test_subjects_of_commits_are_read(folder: Path, write: Write) -> None:
 def test_a_change_of_a_manifest_is_noticed_without_reading(folder: Path, write: Write) -> None:
     write("src/a.py")
     path = write("web/package.json", "{}")
-    before = project_scan.manifest_state(folder)
+    before = project.manifest_state(folder)
     write("src/a.py", "x = 1")
-    assert project_scan.manifest_state(folder) == before
+    assert project.manifest_state(folder) == before
     path.chmod(0)
-    assert project_scan.manifest_state(folder) == before
+    assert project.manifest_state(folder) == before
     path.chmod(0o600)
     path.write_text('{"name": "x"}')
-    changed = project_scan.manifest_state(folder)
+    changed = project.manifest_state(folder)
     write("docs/x.md")
-    assert len({before, changed, project_scan.manifest_state(folder)}) == 3
+    assert len({before, changed, project.manifest_state(folder)}) == 3
 
 
 # --- recall --------------------------------------------------------------------------------------

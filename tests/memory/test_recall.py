@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message, Mode
-from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory.project import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,
@@ -29,7 +28,7 @@ from kogniterm.memory.recall import (
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import vectors_installed
 from tests.memory.conftest import HandClock
-from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
+from tests.memory.test_extract import SayingModel, reply, stated, user
 
 
 def fill(memory: Memory, count: int = FEW + 20) -> None:
@@ -269,7 +268,7 @@ async def test_only_what_was_said_with_memory_on_is_read_later(
     assert (waiting.cursor, waiting.ended) == (2, 3)
     assert SessionContext(memory, "s3", mode="session", model=model).unread() == []
     other = SayingModel()
-    other.info = replace(model.info, server="elsewhere.example")
+    other.info = model.info._replace(server="elsewhere.example")
     assert SessionContext(memory, "s2", model=other).unread() == []
     clock.advance(seconds=7 * 86_400 + 1)
     assert reader.unread() == []

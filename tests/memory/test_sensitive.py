@@ -6,9 +6,9 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.fact_records import Candidate
 from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.recall import recall
-from kogniterm.memory.update import Candidate
 from tests.memory.conftest import OpenMemory
 
 

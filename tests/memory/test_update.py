@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import fact_records, searcher
-from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
-from kogniterm.memory.update import Candidate, judge
+from kogniterm.memory.fact_records import CATEGORIES, Candidate, Fact, Source, fact_id
+from kogniterm.memory.update import judge
 
 NOW = 1_700_000_000.0
 facts = st.builds(

@@ -16,8 +16,8 @@ import pytest
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
+from kogniterm.memory.fact_records import Candidate
 from kogniterm.memory.memory_database import SCHEMA
-from kogniterm.memory.update import Candidate
 from kogniterm.storage import drivers
 from tests.memory.conftest import DATA, HandClock, OpenMemory
 

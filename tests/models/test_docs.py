@@ -10,9 +10,9 @@ import pytest
 
 from kogniterm.execution import command_script
 from kogniterm.execution.command_script import read_command_script
-from kogniterm.models import script_file
+from kogniterm.models import scripted_model
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
-from kogniterm.models.script_file import read_script
+from kogniterm.models.scripted_model import read_script
 from kogniterm.models.text_tool_calls import parse
 from kogniterm.settings.yaml_parts import YamlPart
 
@@ -26,15 +26,15 @@ def words(name: str) -> set[str]:
 @pytest.mark.parametrize(
     "part",
     [
-        script_file.Script,
-        script_file.ScriptedInfo,
-        script_file.ScriptedReply,
-        script_file.ReplyCondition,
-        script_file.ScriptedCall,
-        script_file.ScriptedPlan,
-        script_file.ScriptStep,
-        script_file.StepCheck,
-        script_file.TokenCounts,
+        scripted_model.Script,
+        scripted_model.ScriptedInfo,
+        scripted_model.ScriptedReply,
+        scripted_model.ReplyCondition,
+        scripted_model.ScriptedCall,
+        scripted_model.ScriptedPlan,
+        scripted_model.ScriptStep,
+        scripted_model.StepCheck,
+        scripted_model.TokenCounts,
         command_script.CommandScript,
         command_script.CommandAnswer,
     ],
@@ -44,7 +44,7 @@ def test_every_key_of_a_script_is_documented(part: type[YamlPart]) -> None:
 
 
 def test_every_failure_of_a_script_is_documented() -> None:
-    assert set(script_file.ERRORS) <= words("scripted.md")
+    assert set(scripted_model.ERRORS) <= words("scripted.md")
 
 
 def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:

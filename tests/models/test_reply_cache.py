@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +86,15 @@ async def test_the_same_call_is_made_once_and_costs_nothing_again(cache: ReplyCa
 @pytest.mark.parametrize(
     ("request_", "options", "info"),
     [
-        (replace(ASKED, messages=(*ASKED.messages, HumanMessage("c"))), {}, INFO),
-        (replace(ASKED, messages=(HumanMessage("Sum up."), HumanMessage("a, b"))), {}, INFO),
-        (replace(ASKED, purpose="judge"), {}, INFO),
-        (replace(ASKED, schema={"type": "object"}), {}, INFO),
+        (ASKED._replace(messages=(*ASKED.messages, HumanMessage("c"))), {}, INFO),
+        (ASKED._replace(messages=(HumanMessage("Sum up."), HumanMessage("a, b"))), {}, INFO),
+        (ASKED._replace(purpose="judge"), {}, INFO),
+        (ASKED._replace(schema={"type": "object"}), {}, INFO),
         (ASKED, {"temperature": 0.5}, INFO),
         (ASKED, {"max_output": 50}, INFO),
         (ASKED, {"base_urls": {"google_genai": "http://127.0.0.1:1"}}, INFO),
-        (ASKED, {}, replace(INFO, effort="high")),
-        (ASKED, {}, replace(INFO, name="google_genai:gemini-2.5-pro")),
+        (ASKED, {}, INFO._replace(effort="high")),
+        (ASKED, {}, INFO._replace(name="google_genai:gemini-2.5-pro")),
     ],
 )
 async def test_another_call_is_made(
@@ -113,8 +112,8 @@ async def test_what_decides_or_answers_is_always_asked_anew(
 ) -> None:
     inner, model = model_with(cache)
     for _ in range(2):
-        await said(model, replace(ASKED, purpose=purpose))
-    await said(model, replace(ASKED, tools=(ToolSpec("ls", "List.", {}),)))
+        await said(model, ASKED._replace(purpose=purpose))
+    await said(model, ASKED._replace(tools=(ToolSpec("ls", "List.", {}),)))
     assert inner.calls == 3
     assert files(tmp_path) == []
 
@@ -255,7 +254,7 @@ async def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path: Path) -
 
 def test_models_that_cost_nothing_are_left_alone(cache: ReplyCache) -> None:
     for provider in ("scripted", "replay", "local"):
-        model = Counting(replace(INFO, provider=provider))
+        model = Counting(INFO._replace(provider=provider))
         assert caching(model, cache, ModelOptions()) is model
     model = Counting()
     assert caching(model, None, ModelOptions()) is model

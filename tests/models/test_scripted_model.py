@@ -11,8 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from kogniterm.errors import ModelError, ModelQuotaError, UsageError
 from kogniterm.models import ModelOptions, open_model
-from kogniterm.models.script_file import ERRORS, read_script
-from kogniterm.models.scripted_model import ScriptedModel
+from kogniterm.models.scripted_model import ERRORS, ScriptedModel, read_script
 from kogniterm.types import AnswerDelta, Usage
 from tests.support.asking import TOOLS, Pauses, ask
 

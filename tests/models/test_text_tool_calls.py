@@ -11,8 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.models.script_file import Script, ScriptedInfo, ScriptedReply, TokenCounts
-from kogniterm.models.scripted_model import ScriptedModel
+from kogniterm.models.scripted_model import (
+    Script,
+    ScriptedInfo,
+    ScriptedModel,
+    ScriptedReply,
+    TokenCounts,
+)
 from kogniterm.models.text_tool_calls import CLOSE, OPEN, TextCall, TextCallModel, parse
 from kogniterm.types import AnswerDelta, ModelRequest, Usage
 from tests.support.asking import TOOLS, ask

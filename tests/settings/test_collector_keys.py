@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kogniterm.settings.collector_keys import collector_keys
+from kogniterm.settings import collector_keys
 
 
 def test_keys_are_known_as_written_and_as_sent() -> None:

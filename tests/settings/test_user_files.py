@@ -13,7 +13,7 @@ import pytest
 
 from kogniterm.errors import KognitermError, SettingsError
 from kogniterm.execution.command_script import read_command_script
-from kogniterm.models.script_file import read_script
+from kogniterm.models.scripted_model import read_script
 from kogniterm.prompts import own_files
 from kogniterm.runtime.extensions.front_matter import read_document
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks

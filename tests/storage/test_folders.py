@@ -13,8 +13,8 @@ from kogniterm.errors import KognitermError
 from kogniterm.prompts import own_files
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.services.policy_service import rules_of
+from kogniterm.settings import quick
 from kogniterm.settings.layers import read_text
-from kogniterm.settings.quick_settings import quick
 from kogniterm.storage.folders import read_file
 
 

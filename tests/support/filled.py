@@ -1,4 +1,4 @@
-"""Values of any dataclass of the product, with one text in every field that can hold a text.
+"""Values of any class with fields of the product, with one text in each field that can hold a text.
 
 Tests that must hold for every event, record or sink make their cases of these, so that the next
 event or record is tested without a new line of test.
@@ -51,20 +51,18 @@ class _Filler:
         if hint in (BaseMessage, AIMessage):
             call = {"name": "read_file", "args": {"path": self.text}, "id": "c1"}
             return AIMessage(self.text, tool_calls=[{**call, "type": "tool_call"}])
-        if dataclasses.is_dataclass(hint):
-            return self._dataclass(hint, depth)
+        if hasattr(hint, "__match_args__"):
+            return self._value_with_fields(hint, depth)
         return self._of_generic(hint, depth)
 
-    def _dataclass(self, kind: Any, depth: int) -> Any:
+    def _value_with_fields(self, kind: Any, depth: int) -> Any:
         hints = get_type_hints(kind, localns=_MESSAGES)
         given = {}
-        for field in dataclasses.fields(kind):
-            if not field.init:
-                continue
-            if field.name in self.fixed:
-                given[field.name] = self.fixed[field.name]
+        for name in kind.__match_args__:
+            if name in self.fixed:
+                given[name] = self.fixed[name]
             else:
-                given[field.name] = self.value(hints[field.name], depth + 1)
+                given[name] = self.value(hints[name], depth + 1)
         return kind(**given)
 
     def _of_generic(self, hint: Any, depth: int) -> Any:

@@ -38,7 +38,7 @@ PRELOADED = (
     "kogniterm.cli.verbs.config",
     "kogniterm.cli.verbs.doctor",
     "kogniterm.cli.verbs.sessions",
-    "kogniterm.settings.loading",
+    "kogniterm.settings.schema",
     "kogniterm.runtime.assembly",
     "kogniterm.runtime.build",
     "kogniterm.agent.graph",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from tests.support.forge import until
 
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
+LOGGED_IN = ("sh", "-c", '{ echo $(id -u) >/proc/self/loginuid; } 2>/dev/null; exec "$@"', "sh")
+"""Words before a command line that is a login of its own for the kernel's audit, if permitted."""
 ANCESTORS = """
 p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
 p=$(cut -d" " -f4 /proc/$p/stat); done"""
@@ -50,16 +54,19 @@ def inherited(home: Path, more: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def warm_server(
-    home: Path, environment: Mapping[str, str], folder: Path | None = None
+    home: Path,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    prefix: Sequence[str] = (),
 ) -> Iterator[Path]:
     """Use KogniTerm once, wait for the server that this starts, and yield its socket.
 
-    It is in `folder`, by default that of the login.
+    It is in `folder`, by default that of the login. `prefix` are words before the command line.
     """
     script = home / "hello.yaml"
     script.write_text(HELLO, encoding="utf-8")
     subprocess.run(
-        [KOGNITERM, "run", "--no-sandbox", "--model", f"scripted:{script}", "hi"],
+        [*prefix, KOGNITERM, "run", "--no-sandbox", "--model", f"scripted:{script}", "hi"],
         env=dict(environment),
         cwd=home,
         stdin=subprocess.DEVNULL,
@@ -131,7 +138,17 @@ def _holder_of(lock: Path) -> int:
 def end_servers(folder: Path) -> None:
     """End the servers in the folder, also one that is just starting."""
     for lock in folder.glob("*.lock"):
-        end(_holder_of(lock))
+        with lock.open() as file:
+            while _is_held(file):  # after it has loaded it becomes another process
+                end(_holder_of(lock))
+
+
+def _is_held(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def end(pid: int) -> None:

@@ -6,7 +6,7 @@ import json
 
 from kogniterm.host.identity import account_name
 from kogniterm.memory import open_memory
-from kogniterm.memory.update import Candidate
+from kogniterm.memory.fact_records import Candidate
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     anew,

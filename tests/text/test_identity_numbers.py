@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.text.identity_numbers import identity_numbers
+from kogniterm.text.secret_patterns import identity_numbers
 
 EXAMPLES = {
     "4111 1111 1111 1111": "payment_card",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.text.money import money
+from kogniterm.text.shorten import money
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.command_tools import decode_keys, job_tool
+from kogniterm.tools.session_tools import decode_keys, job_tool
 from kogniterm.types import Job
 
 

@@ -12,9 +12,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.github import github
 from kogniterm.tools.net import MAX_BYTES, NetClient, is_public
-from kogniterm.tools.web import BraveSearch, OpenSearch, web_fetch, web_search
+from kogniterm.tools.web import BraveSearch, OpenSearch, github, web_fetch, web_search
 from tests.support.web_server import Page, WebServer, serving
 
 HTML = """<html><head><title>t</title><script>evil()</script></head><body><h1>Title</h1>

@@ -12,8 +12,7 @@ import pytest
 from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.base import SchemaTool
-from kogniterm.tools.file_tools import edit_file, read_file, write_file
-from kogniterm.tools.workspace_paths import real_path
+from kogniterm.tools.file_tools import edit_file, read_file, real_path, write_file
 from tests.support.ordinary import ordinary
 
 NAMES = [

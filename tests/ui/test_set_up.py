@@ -8,7 +8,6 @@ import json
 import os
 import pty
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def other_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
-    one = replace(BY_NAME["openai"], package="an_other_package", distribution="other-package")
+    one = BY_NAME["openai"]._replace(package="an_other_package", distribution="other-package")
     monkeypatch.setitem(BY_NAME, "openai", one)
     for holder in (provider_login, model_registry):
         monkeypatch.setattr(holder, "BY_NAME", BY_NAME)

@@ -14,7 +14,7 @@ import pexpect
 import pytest
 
 from kogniterm.cli.open_prompt import Opener
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.runtime import build
 from kogniterm.settings import environment, quick
 

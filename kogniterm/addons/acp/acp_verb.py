@@ -6,8 +6,7 @@ import asyncio
 import sys
 from importlib.util import find_spec
 
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.host.installation import install_command
@@ -62,8 +61,7 @@ def _serve(call: CallOptions) -> int:
     from kogniterm.addons.acp.agent_server import serve
     from kogniterm.addons.acp.session_updates import FrontWords
     from kogniterm.cli.run import stop_on_signals
-    from kogniterm.ui.words.tool_words import tool_label, tool_words
-    from kogniterm.ui.words.turn_words import end_reason, left_texts
+    from kogniterm.ui.words.turn_words import end_reason, left_texts, tool_label, tool_words
 
     def tool_title(name: str, arguments: str) -> str:
         return f"{tool_label(name)} {tool_words(name, arguments)}".rstrip()

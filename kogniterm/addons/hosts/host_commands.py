@@ -30,7 +30,7 @@ from kogniterm.sessions.records import HostIntent, HostOutcome
 from kogniterm.settings import Settings
 from kogniterm.text.visible import clean
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.command_tools import usable_command
+from kogniterm.tools.session_tools import usable_command
 from kogniterm.types import RUN_ON_HOSTS, ActionRequest, CommandResult, Phrase, RiskReport, events
 from kogniterm.types.command_results import AnswerGroup, HostAnswer, HostState
 

@@ -14,7 +14,7 @@ from kogniterm.addons.hosts.host_passwords import (
     secrets_of,
     vault_files,
 )
-from kogniterm.cli.options import HOSTS, TASK
+from kogniterm.cli.options import HOSTS, TASK, CallOptions, RunRequest
 from kogniterm.cli.run import (
     OUTPUT,
     PARK,
@@ -25,7 +25,6 @@ from kogniterm.cli.run import (
     do_task,
     with_front,
 )
-from kogniterm.cli.run_options import CallOptions, RunRequest
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument

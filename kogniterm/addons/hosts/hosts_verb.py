@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,8 +22,7 @@ from kogniterm.addons.hosts.host_passwords import (
 )
 from kogniterm.addons.hosts.host_values import HostRequest, Inventory
 from kogniterm.addons.hosts.hosts_run import RUN
-from kogniterm.cli.options import HOSTS, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import HOSTS, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import paths_in_use, write_json
 from kogniterm.errors import (
     EXIT_DONE,
@@ -123,7 +122,7 @@ def _read_only(call: CallOptions, words: list[str]) -> str:
 
 def _plain(value: AnswerGroup) -> dict[str, object]:
     """Return a value as it stands in JSON; a reason is a text."""
-    return {**asdict(value), "reason": None if value.reason is None else str(value.reason)}
+    return {**value._asdict(), "reason": None if value.reason is None else str(value.reason)}
 
 
 @contextmanager

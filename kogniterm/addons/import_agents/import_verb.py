@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.addons.import_agents.import_preview import counted_words
-from kogniterm.cli.options import JSON, YES, Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, YES, CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import ask_agreement, confirm, paths_in_use
 from kogniterm.errors import (
     EXIT_DONE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kogniterm.addons.local_model.embedding import EMBEDDED_MODEL
 from kogniterm.addons.local_model.weights import DEFAULT_NAME, remove, weights_called
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.models.embedded import PullProgress
 from kogniterm.runtime.operations.action import Action, Argument, Report

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report

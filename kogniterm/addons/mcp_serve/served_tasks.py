@@ -138,7 +138,7 @@ class _Server:
         if self.settings.memory == "off":
             raise UsageError("Memory is off in this server.")
         from kogniterm.memory import open_memory
-        from kogniterm.memory.project.project_profile import project_root
+        from kogniterm.memory.project import project_root
 
         url = self.settings.database_url
         with open_memory(

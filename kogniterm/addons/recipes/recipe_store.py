@@ -15,7 +15,7 @@ from kogniterm.addons.recipes.recipe_schema import (
     recipe_text,
 )
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.runtime.services.written_files import WrittenFiles

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli import run as task
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions, RunRequest
+from kogniterm.cli.options import JSON, CallOptions, RunRequest, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import open_sessions, write_json
 from kogniterm.errors import UsageError
 from kogniterm.runtime.operations.action import Action, Argument, Report

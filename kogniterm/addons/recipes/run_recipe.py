@@ -38,7 +38,6 @@ from kogniterm.addons.recipes.recipe_threads import Thread, Threads
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import fit_messages
 from kogniterm.agent.graph import think
-from kogniterm.agent.graph_state import Item
 from kogniterm.agent.replies import MAX_UNUSABLE, ask
 from kogniterm.agent.subagent import DELEGATE, DelegatedTask, Result, SubAgent, parse_task
 from kogniterm.errors import (
@@ -54,7 +53,7 @@ from kogniterm.errors import (
 from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
-from kogniterm.runtime.turn import journal_agent, settle
+from kogniterm.runtime.turn import settle
 from kogniterm.runtime.turn_end import (
     cancel_open,
     end_turn,
@@ -352,13 +351,7 @@ class SessionRecipePorts:
     async def _run_agent(self, key: str, task: DelegatedTask) -> Result:
         context = replace(self.session.context.think_context(self.io, self.count), think=think)
         begun = self.session.state.agents.get(key, AgentState())
-        return await SubAgent(key, task, context, self._take, begun).run()
-
-    def _take(self, item: Item) -> None:
-        if isinstance(item, NodeUpdate):
-            journal_agent(self.session.journal, item, self.io)
-        else:
-            relay(item, self.io.sink, self.count)
+        return await SubAgent(key, task, context, begun).run()
 
     async def _may_continue(self) -> None:
         stop = await limit_that_ends(self.session.journal, self.io, self.count)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -152,13 +152,13 @@ class Telemetry(Extension):
 def with_texts(event: Any, change: Callable[[str], str]) -> Any:
     """Return the event with `change` applied to its texts."""
     changed = dict[str, object]()
-    for one in fields(event):
-        value = getattr(event, one.name)
-        if one.name in ("result", "answer"):
-            changed[one.name] = with_texts(value, change)
-        elif one.name in TEXTS and isinstance(value, str):
-            changed[one.name] = change(value)
-    return replace(event, **changed) if changed else event
+    for name in event.__match_args__:
+        value = getattr(event, name)
+        if name in ("result", "answer"):
+            changed[name] = with_texts(value, change)
+        elif name in TEXTS and isinstance(value, str):
+            changed[name] = change(value)
+    return event._replace(**changed) if hasattr(event, "_replace") else replace(event, **changed)
 
 
 def missing_packages(variables: TelemetryVariables) -> tuple[str, ...]:

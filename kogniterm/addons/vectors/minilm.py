@@ -10,6 +10,7 @@ that format as this one file uses. numpy is loaded on first use.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import unicodedata
 from collections import defaultdict
@@ -19,7 +20,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kogniterm.errors import UsageError
 
@@ -39,6 +40,8 @@ _LAYERS = 6
 _HEADS = 12
 _EPSILON = 1e-12
 _BLOCK = 32
+_LARGEST = 384 * 1536
+"""The numbers in the largest weights of a layer."""
 _DENSE = (
     "attention.self.query",
     "attention.self.key",
@@ -50,10 +53,10 @@ _DENSE = (
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 from its installed 8-bit file: about 10 ms a sentence.
+    """all-MiniLM-L6-v2 from its installed 8-bit file, for a sentence or a few at a time.
 
-    It is loaded with the first sentence: it takes more memory than everything else together, and
-    most sessions never get so many facts that they must be searched by meaning.
+    It is loaded with the first one: most sessions never get so many facts that they must be
+    searched by meaning.
     """
 
     def __init__(self) -> None:
@@ -128,15 +131,27 @@ def vectors_installed() -> bool:
 # --- the network -----------------------------------------------------------------------------
 
 
-class _TokenTable:
-    """Rows of 8-bit numbers and their scales; a row becomes a vector when it is looked up."""
+class _Weights(NamedTuple):
+    """8-bit numbers in the mapped file and their scales: as floats they would take four times that.
 
-    def __init__(self, rows: NDArray[np.int8], scale: Matrix) -> None:
-        self.rows, self.scale = rows, scale
+    They become floats each time they are used, and the system can drop their pages meanwhile.
+    """
 
-    def __getitem__(self, places: NDArray[np.int64]) -> Matrix:
+    rows: NDArray[np.int8]
+    scale: Matrix
+
+    def of(self, places: NDArray[np.int64]) -> Matrix:
+        """Return the vectors of some rows."""
         scale = self.scale if self.scale.size in (1, self.rows.shape[1]) else self.scale[places]
         found: Matrix = self.rows[places] * scale
+        return found
+
+    def times(self, flat: Matrix, room: Matrix) -> Matrix:
+        """Return the product of `flat` and all rows, which are made floats in `room`."""
+        floats = room[: self.rows.size].reshape(self.rows.shape)
+        floats[:] = self.rows
+        found: Matrix = flat @ floats
+        found *= self.scale
         return found
 
 
@@ -146,8 +161,8 @@ class Encoder:
     def __init__(self, path: Path) -> None:
         tensors, dense = _read(path)
         try:
-            self._words = _table(tensors, "inner.embeddings.word_embeddings.weight")
-            self._places = _table(tensors, "inner.embeddings.position_embeddings.weight")
+            self._words = _weights(tensors, "inner.embeddings.word_embeddings.weight")
+            self._places = _weights(tensors, "inner.embeddings.position_embeddings.weight")
             self._kind = tensors["inner.embeddings.token_type_embeddings.weight"][0]
             self._norm = _norm(tensors, "inner.embeddings.LayerNorm")
             self._layers = [_Layer(tensors, dense, number) for number in range(_LAYERS)]
@@ -159,49 +174,47 @@ class Encoder:
         import numpy
 
         places = numpy.arange(ids.shape[1], dtype=numpy.int64)
-        state = self._words[ids] + self._places[places] + self._kind
+        state = self._words.of(ids) + self._places.of(places) + self._kind
         state = _normalise_layer(state, *self._norm)
         hidden: Matrix = ((mask[:, None, None, :] - 1) * 1e9).astype(numpy.float32)
+        room = numpy.empty(_LARGEST, numpy.float32)
         for layer in self._layers:
-            state = layer.run(state, hidden)
+            state = layer.run(state, hidden, room)
         return state
 
 
 class _Layer:
     """One layer: attention, then two dense steps, each added to its input and normalised."""
 
-    def __init__(self, tensors: Tensors, dense: Mapping[str, Matrix], number: int) -> None:
-        import numpy
-
+    def __init__(self, tensors: Tensors, dense: Mapping[str, _Weights], number: int) -> None:
         name = f"inner.encoder.layer.{number}."
         steps = [(dense[f"{name}{one}.bias"], _floats(tensors, f"{name}{one}.bias"))
                  for one in _DENSE]  # fmt: skip
-        # Query, key and value in one product.
-        self._in = numpy.concatenate([one for one, _ in steps[:3]], axis=1)
-        self._in_bias = numpy.concatenate([one for _, one in steps[:3]])
-        self._out, self._wide, self._narrow = steps[3:]
+        *self._in, self._out, self._wide, self._narrow = steps
         self._first = _norm(tensors, f"{name}attention.output.LayerNorm")
         self._second = _norm(tensors, f"{name}output.LayerNorm")
 
-    def run(self, state: Matrix, hidden: Matrix) -> Matrix:
+    def run(self, state: Matrix, hidden: Matrix, room: Matrix) -> Matrix:
         """Return the layer's output for `state`; `hidden` excludes padding from attention."""
         import numpy
 
         count, length, size = state.shape
-        parts = _dense(state, self._in, self._in_bias)
-        query, key, value = parts.reshape(count, length, 3, _HEADS, -1).transpose(2, 0, 3, 1, 4)
+        query, key, value = (
+            _dense(state, *one, room).reshape(count, length, _HEADS, -1).transpose(0, 2, 1, 3)
+            for one in self._in
+        )
         weights = query @ key.transpose(0, 1, 3, 2) / math.sqrt(size // _HEADS) + hidden
         weights = numpy.exp(weights - weights.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         seen = (weights @ value).transpose(0, 2, 1, 3).reshape(count, length, size)
-        state = _normalise_layer(state + _dense(seen, *self._out), *self._first)
-        wide = _gelu(_dense(state, *self._wide))
-        return _normalise_layer(state + _dense(wide, *self._narrow), *self._second)
+        state = _normalise_layer(state + _dense(seen, *self._out, room), *self._first)
+        wide = _gelu(_dense(state, *self._wide, room))
+        return _normalise_layer(state + _dense(wide, *self._narrow, room), *self._second)
 
 
-def _dense(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
+def _dense(state: Matrix, weights: _Weights, bias: Matrix, room: Matrix) -> Matrix:
     """One product for all rows: many small ones take twice as long."""
-    flat = state.reshape(-1, state.shape[-1]) @ weight
+    flat = weights.times(state.reshape(-1, state.shape[-1]), room)
     flat += bias
     return flat.reshape(*state.shape[:-1], -1)
 
@@ -245,14 +258,14 @@ def _error_function(rows: Matrix) -> Matrix:
 # --- the file --------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, Matrix]]:
+def _read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, _Weights]]:
     """Return the tensors of the file, and the weights of its products by their bias's name.
 
     The field numbers are those of onnx.proto.
     """
-    import numpy
-
-    graphs = _fields(memoryview(path.read_bytes()))[7]
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    graphs = _fields(memoryview(mapped))[7]
     if not graphs or not isinstance(graphs[0], memoryview):
         raise ValueError(f"{path} is no ONNX file")
     graph = _fields(graphs[0])
@@ -270,8 +283,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, Matrix]
             weight_of.update(zip(biases, weights, strict=False))
     dense = {}
     for bias, weight in weight_of.items():
-        quantised, scale = tensors.pop(f"{weight}_q"), _floats(tensors, f"{weight}_scale")
-        dense[bias] = numpy.ascontiguousarray(quantised.astype(numpy.float32) * scale)
+        dense[bias] = _weights(tensors, weight)
     return tensors, dense
 
 
@@ -328,10 +340,9 @@ def _norm(tensors: Tensors, name: str) -> tuple[Matrix, Matrix]:
     return _floats(tensors, f"{name}.weight"), _floats(tensors, f"{name}.bias")
 
 
-def _table(tensors: Tensors, name: str) -> _TokenTable:
-    import numpy
-
-    return _TokenTable(tensors[f"{name}_q"].astype(numpy.int8), _floats(tensors, f"{name}_scale"))
+def _weights(tensors: Tensors, name: str) -> _Weights:
+    rows = cast("NDArray[np.int8]", tensors[f"{name}_q"])
+    return _Weights(rows, _floats(tensors, f"{name}_scale"))
 
 
 # --- word pieces -----------------------------------------------------------------------------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.addons.vectors.minilm import MiniLM, load_numpy, vectors_installed
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.repository import FactRepository
-from kogniterm.memory.searcher import BATCH
 
 if TYPE_CHECKING:
     from kogniterm.addons.vectors.minilm import Matrix
@@ -42,31 +41,28 @@ class VectorIndex:
         if self._rows.pop(fact_id, None) is not None:
             self._matrix = None
 
-    def complete(self, repository: FactRepository, facts: Mapping[int, Fact]) -> None:
-        """Load or compute what is missing for `facts`; what is computed is stored."""
+    def load(self, repository: FactRepository, facts: Mapping[int, Fact]) -> Mapping[int, Fact]:
+        """Load the stored vectors of `facts`, and return the facts that have none."""
+        if len(facts) > 1 or not self._rows:
+            stored = repository.vectors(self._embedder.name)
+            self._keep({one: vector for one, vector in stored if one in facts})
+        return {one: fact for one, fact in facts.items() if one not in self._rows}
+
+    def compute(self, facts: Sequence[Fact]) -> Mapping[int, bytes]:
+        """Return the vectors of `facts` as they are stored."""
+        vectors = self._embedder.embed([one.text for one in facts]).astype("float16")
+        return {one.id: vector.tobytes() for one, vector in zip(facts, vectors, strict=True)}
+
+    def add(self, repository: FactRepository, vectors: Mapping[int, bytes]) -> None:
+        """Store computed vectors, and search them from now on."""
+        repository.store_vectors(self._embedder.name, vectors)
+        self._keep(vectors)
+
+    def _keep(self, vectors: Mapping[int, bytes]) -> None:
         numpy = load_numpy()
-        missing = [one for one in facts if one not in self._rows]
-        if not missing:
-            return
         self._matrix = None
-        if len(missing) > 1 or not self._rows:
-            for fact_id, blob in repository.vectors(self._embedder.name):
-                if fact_id in facts:
-                    self._rows.setdefault(
-                        fact_id, numpy.frombuffer(blob, dtype=numpy.float16).astype(numpy.float32)
-                    )
-            missing = [one for one in missing if one not in self._rows]
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            vectors = self._embedder.embed([facts[one].text for one in batch])
-            self._rows.update(zip(batch, vectors, strict=True))
-            repository.store_vectors(
-                self._embedder.name,
-                {
-                    one: vector.astype(numpy.float16).tobytes()
-                    for one, vector in zip(batch, vectors, strict=True)
-                },
-            )
+        for one, vector in vectors.items():
+            self._rows[one] = numpy.frombuffer(vector, numpy.float16).astype(numpy.float32)
 
     def search(self, question: str, pool: int) -> tuple[list[int], dict[int, float]]:
         """Return the `pool` facts nearest to `question`, and the cosine of every fact."""

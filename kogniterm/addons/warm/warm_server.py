@@ -57,9 +57,10 @@ _INHERITED = (
 )  # fmt: skip
 """Beginnings of lines of `/proc/PID/status` about what a process has from its parent."""
 _INHERITED_FILES = (
-    "limits", "attr/current", "loginuid", "sessionid", "oom_score_adj", "personality",
+    "limits", "attr/current", "loginuid", "oom_score_adj", "personality",
 )  # fmt: skip
-"""Such files of `/proc/PID`; not every kernel has each."""
+"""Such files of `/proc/PID`; not every kernel has each. Each login has another `sessionid`, so it
+is none of them."""
 
 
 def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
@@ -68,7 +69,7 @@ def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
     Both descriptors are from `warm_start`; the process holds the lock.
     """
     os.umask(0o077)
-    _note_process(lock, os.getpid())
+    os.pwrite(lock, b"%-9d" % os.getpid(), 0)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, bound)
     if Path(os.fsdecode(listener.getsockname())).name == socket_name():
         _serve(listener, lock, idle)
@@ -82,14 +83,9 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
     # What a fork shares stays shared only as long as nobody writes to it.
     gc.freeze()
     # A child does not have the pages of files that loading read: a tenth of the memory.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
-    if child := os.fork():
-        _note_process(lock, child)
-        if signal.SIGTERM in signal.sigpending():
-            os.kill(child, signal.SIGTERM)
+    if os.fork():
         os._exit(0)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
-    _note_process(lock, os.getpid())
+    os.pwrite(lock, b"%-9d" % os.getpid(), 0)  # over a longer number too
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for sessions
     listener.listen(WAITING)
     server, ends = os.getpid(), time.monotonic() + idle
@@ -107,10 +103,6 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
                 os.close(lock)
                 listener.close()
                 be_session(connection, client, server, lambda: _stamps(files) == stamps)
-
-
-def _note_process(lock: int, pid: int) -> None:
-    os.pwrite(lock, b"%-9d" % pid, 0)  # over a longer number too
 
 
 def _load() -> str:
@@ -139,9 +131,7 @@ def _load() -> str:
 
 def _prepare() -> None:
     """Do once what each session would do again: schemas of tools and patterns."""
-    from kogniterm.memory import statements
-    from kogniterm.memory.extraction import preference_statements
-    from kogniterm.memory.forgetter import forget_request
+    from kogniterm.memory import preference_statements, statements
     from kogniterm.memory.sensitive_topics import personal_kind
     from kogniterm.text.redact import find_secrets
     from kogniterm.tools.tool_registry import listed_tools
@@ -149,7 +139,7 @@ def _prepare() -> None:
     listed_tools()
     preference_statements.preferences_in(_SAMPLE)
     statements.find_statements(_SAMPLE)
-    forget_request(_SAMPLE)
+    statements.forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)
 

@@ -47,6 +47,8 @@ def start_for_next_call() -> None:
             taken = take_socket(folder, closing)
             words = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
             given = {name: environ[name] for name in _PASSED_ON if name in environ}
+            if sys.flags.utf8_mode and "PYTHONUTF8" not in environ:
+                given["LC_CTYPE"] = "C"  # for which this interpreter has set another
             start_apart(
                 [sys.executable, *words, *_SERVER, *map(str, taken)],
                 env=given | place.interpreter_variables(environ),

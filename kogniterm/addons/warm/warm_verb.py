@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kogniterm.addons.warm.warm_place import plain_variables, socket_folder
-from kogniterm.addons.warm.warm_start import make_folder, running_servers
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.addons.warm.warm_start import WarmServer, make_folder, running_servers
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.runtime.operations.action import Action, Report
 from kogniterm.settings import environment, quick
 from kogniterm.types import Phrase
@@ -66,15 +66,19 @@ def _why_off() -> Phrase | None:
 
 
 def _stop(call: CallOptions) -> Report:
-    stopped = running_servers()
-    for server in stopped:  # sessions that were forked from it go on
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGTERM)
+    stopped, latest = dict[int, WarmServer](), time.monotonic() + 2.0
+    # One that has just loaded becomes another process. Sessions that were forked from it go on.
+    while (running := running_servers()) and time.monotonic() < latest:
+        for server in running:
+            stopped[server.pid] = server
+            with suppress(ProcessLookupError):
+                os.kill(server.pid, signal.SIGTERM)
+        time.sleep(0.01)
     told = Phrase("No warm server is running.")
     if stopped:
-        pids = ", ".join(str(server.pid) for server in stopped)
+        pids = ", ".join(map(str, stopped))
         told = Phrase("Ended: {pids}. Open sessions continue.", {"pids": pids})
-    return Report({"stopped": [server._asdict() for server in stopped]}, [translate(told)])
+    return Report({"stopped": [one._asdict() for one in stopped.values()]}, [translate(told)])
 
 
 ACTIONS = (

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, fit_messages
@@ -113,16 +112,16 @@ class Judge:
         context = self.context
         if await context.may_continue(context.agent) is not None:
             return None
-        write, reply = get_stream_writer(), None
+        reply = None
         try:
             space = context.window.room(context.model.info, ())
             text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
             asked = fit_messages(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
             request = ModelRequest(asked, purpose="judge", schema=SCHEMA)
-            async for event in ask(context.model, request, write):
+            async for event in ask(context.model, request, context.report):
                 # Its words are not the answer: nothing of them is shown as they come.
                 if isinstance(event, Reply | ModelRetried | ModelLoading):
-                    write(event)
+                    context.report(event)
                 if isinstance(event, Reply):
                     reply = event
         except ModelError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -83,7 +82,7 @@ def own_plan(spec: ToolSpec) -> ToolSpec:
     for name in ("delegate", "after", "writes"):
         del step[name]
     step["check"]["properties"]["kind"]["enum"] = list(INSIDE_CHECKS)
-    return replace(spec, parameters=schema)
+    return spec._replace(parameters=schema)
 
 
 COMPLETE_STEP = ToolSpec(

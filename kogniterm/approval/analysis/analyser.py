@@ -84,8 +84,7 @@ from kogniterm.approval.programs.builtins import (
     sets,
 )
 from kogniterm.approval.programs.file_search import piped_items
-from kogniterm.approval.programs.script_files import run_file, watch
-from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
+from kogniterm.approval.programs.scripts import SHELLS, comes_from_network, run_file, watch
 from kogniterm.approval.programs.word_patterns import apply_cases
 from kogniterm.text.visible import hidden_characters
 from kogniterm.types import RiskReport

@@ -268,8 +268,7 @@ class Lease:
         return replace(self, used=self.used + 1, last_used=now)
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """A lease a user may grant with approving a command; `outside`, `anywhere` as in `Lease`."""
 
     kind: LeaseKind

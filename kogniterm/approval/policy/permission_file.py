@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from kogniterm.approval.policy.leases import LEASE_KINDS, Lease, LeaseKind, grant
 from kogniterm.approval.policy.rules import TableError, read_tables
@@ -40,8 +40,7 @@ _UNKNOWN = "…"
 """The mark in a report for a value that is known only at run time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(NamedTuple):
     """A lease that was saved for a project, with the identity of its folder and its date."""
 
     lease: Lease

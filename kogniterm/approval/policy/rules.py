@@ -23,7 +23,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS, within
 from kogniterm.approval.analysis.shared_findings import (
@@ -58,8 +58,7 @@ _ANY_TEXT = "a b\n--c=/d;e"
 """Stands for a word that is known only at run time where a rule must allow every text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule; `origin` names file and line for the trace."""
 
     decision: Choice

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
 from kogniterm.approval.policy.rules import Choice, RuleSet
@@ -46,8 +45,7 @@ UNKNOWN_OUTCOME = Phrase(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """The facts that decide besides the command.
 
     `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run

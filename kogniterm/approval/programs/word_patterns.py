@@ -29,7 +29,7 @@ class Case(NamedTuple):
     """
 
     label: Literal["", "network", "ask", "danger"]
-    pattern: re.Pattern[str]
+    pattern: str
     reason: str = ""
     effects: tuple[str, ...] = ()
     stop: bool = False
@@ -47,7 +47,7 @@ def _case(
     stop: bool = False,
     op: bool = False,
 ) -> Case:
-    return Case(label, re.compile(pattern, re.DOTALL), reason, effects, stop, op)
+    return Case(label, pattern, reason, effects, stop, op)
 
 
 _network, _ask, _danger = partial(_case, "network"), partial(_case, "ask"), partial(_case, "danger")
@@ -259,7 +259,8 @@ def apply_cases(call: Call) -> None:
     }  # fmt: skip
     subjects = {True: _join_words(operands), False: _join_words(call.words)}
     for case in cases:
-        if case.pattern.fullmatch(subjects[case.operands]):
+        # Compiled at its first use: most programs of the table never run.
+        if re.fullmatch(case.pattern, subjects[case.operands], re.DOTALL):
             for effect in case.effects:
                 kind, _, target = effect.partition("=")
                 if kind == "mentions":

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, SESSION_NAME, YES, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, SESSION_NAME, YES, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import (
     confirm,
     location_of,
@@ -215,7 +214,7 @@ def _plain(turn: int, action: PastAction) -> dict[str, object]:
 def _story(action: PastAction, entry: dict[str, Any]) -> list[str]:
     """Return a few lines to read from top to bottom, of an action and its JSON."""
     from kogniterm.text.visible import render
-    from kogniterm.ui.words.tool_words import tool_label
+    from kogniterm.ui.words.turn_words import tool_label
 
     shown = render(entry["command"] or entry["proposed"])
     lines = [

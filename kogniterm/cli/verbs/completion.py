@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.installed import part, rows
 from kogniterm.runtime.operations.action import Argument

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError, why
 from kogniterm.runtime.operations.action import Action, Argument, Report

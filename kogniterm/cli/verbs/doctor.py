@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kogniterm.cli.options import JSON, Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import JSON, CallOptions, Example, Subparsers, add_verb, current_folder
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
 from kogniterm.installed import parts

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 
 from kogniterm.cli import options
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import write_lines
 from kogniterm.errors import EXIT_DONE, UsageError
 from kogniterm.runtime.operations.action import Argument

@@ -11,8 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from kogniterm.cli.options import Example, Subparsers, add_argument, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_argument, add_verb
 from kogniterm.cli.verb_helpers import open_sessions, paths_in_use, write_lines
 from kogniterm.logs import BACKUPS
 from kogniterm.runtime.operations.action import Argument, Report, count

@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, TO_FILE, YES, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import (
+    JSON,
+    TO_FILE,
+    YES,
+    CallOptions,
+    Subparsers,
+    add_actions,
+    current_folder,
+)
 from kogniterm.cli.verb_helpers import (
     confirm,
     location_of,
@@ -69,7 +76,7 @@ def _open(
 
 
 def _project(call: CallOptions) -> str:
-    from kogniterm.memory.project.project_profile import project_root
+    from kogniterm.memory.project import project_root
 
     return str(project_root(_folder(call)))
 
@@ -101,7 +108,7 @@ def _is_writable(call: CallOptions) -> bool:
 
 def _run_shared(act: Callable[..., Report], call: CallOptions, **arguments: Any) -> Report:
     """Run an action that /memory has too."""
-    from kogniterm.memory.project.project_scan import ProjectScanner
+    from kogniterm.memory.project import ProjectScanner
     from kogniterm.runtime.trust.trust_store import TrustStore
 
     folder = _folder(call)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import ModelKeyMissingError
 from kogniterm.installed import parts_of

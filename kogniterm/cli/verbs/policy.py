@@ -11,8 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import open_sessions, paths_in_use
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.runtime.operations import permission_actions

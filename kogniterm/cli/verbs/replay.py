@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import open_sessions
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.runtime.operations.action import Argument, Report

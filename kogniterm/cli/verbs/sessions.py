@@ -6,8 +6,17 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, SESSION_NAME, TO_FILE, YES, Subparsers, add_actions, days
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import (
+    JSON,
+    SESSION_NAME,
+    TO_FILE,
+    YES,
+    CallOptions,
+    Subparsers,
+    add_actions,
+    current_folder,
+    days,
+)
 from kogniterm.cli.verb_helpers import (
     confirm,
     open_sessions,

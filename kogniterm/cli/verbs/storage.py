@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import location_of, open_sessions_at, paths_in_use, user_name
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why

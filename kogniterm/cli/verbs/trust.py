@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Example, Subparsers, add_argument, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Example, Subparsers, add_argument, add_verb
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.runtime.operations.action import Argument, Report, Shown
 from kogniterm.types import Phrase

@@ -21,12 +21,11 @@ import resource
 import socket
 import stat
 import struct
-import time
 
 from kogniterm.execution.sandbox.reach import (
     DEVICES,
-    are_unchanged,
     folder_state,
+    is_unchanged,
     readable_parts,
     within,
     writable_parts,
@@ -63,8 +62,8 @@ _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 SCOPES_FROM = 6
 """The version that can scope signals and abstract sockets (Linux 6.12)."""
 _MOST_KEPT = 4
-_KEPT: dict[tuple[str, bytes], tuple[int, States, int]] = {}
-"""Rulesets by their rules and the machine's mounts, each with its time and its folders."""
+_KEPT: dict[tuple[str, bytes], tuple[States, int]] = {}
+"""Rulesets by their rules and the machine's mounts, each with the folders that were listed."""
 
 
 def available() -> int:
@@ -125,14 +124,13 @@ def ruleset_of(rules: Mapping[str, Any]) -> int:
     places = [*rules["write"], *rules["show"], *rules["private"]]
     told = [rules[name] for name in names], [folder_state(place)[1:] for place in places]
     key = repr(told), mounts
-    for old, (made, listed, ruleset) in list(_KEPT.items()):
+    for old, (listed, ruleset) in list(_KEPT.items()):
         # Its rules hold deleted files, whose space is not free before.
-        if old[1] != mounts or not are_unchanged(listed, made):
+        if old[1] != mounts or not all(is_unchanged(*one) for one in listed.items()):
             os.close(ruleset)
             del _KEPT[old]
-    made, listed, ruleset = _KEPT.pop(key, (0, {}, 0))
+    listed, ruleset = _KEPT.pop(key, ({}, 0))
     if not ruleset:
-        made, listed = time.time_ns(), {}
         hide, closed, home = rules["hide"], rules["close"], rules["home"]
         writable = list(rules["private"])
         for root in rules["write"]:
@@ -142,9 +140,9 @@ def ruleset_of(rules: Mapping[str, Any]) -> int:
             inner = [one for one in hide if not within(place, one)]
             readable += readable_parts(place, inner, listed)
         ruleset = _make(0, [*writable, "/dev"], readable)
-    _KEPT[key] = made, listed, ruleset
+    _KEPT[key] = listed, ruleset
     for old in list(_KEPT)[:-_MOST_KEPT]:
-        os.close(_KEPT.pop(old)[2])
+        os.close(_KEPT.pop(old)[1])
     return ruleset
 
 

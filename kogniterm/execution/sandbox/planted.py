@@ -13,21 +13,19 @@ import fnmatch
 import os
 import re
 import stat
-import time
 import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from hashlib import blake2b
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.execution.sandbox.reach import (
-    States,
-    are_unchanged,
     folders_between,
+    is_unchanged,
     lasting_state,
     within,
 )
@@ -49,11 +47,9 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _KEPT_READ_ONLY = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
 
 State = tuple[int | str, ...]
-_CONTENTS: dict[tuple[int, ...], str] = {}
-"""Digests of guarded files as they were found, so that each content is read once."""
 Finds = tuple[int, list[tuple[str, str]]]
-_FOUND: dict[tuple[str, str], tuple[int, States, Finds]] = {}
-"""Finds in each folder of a workspace, with its state and the time before the look."""
+_FOUND: dict[tuple[str, str], tuple[tuple[int, ...], Finds]] = {}
+"""Finds in each folder of a workspace, with its state before the look."""
 How = Literal["appeared", "changed", "removed"]
 
 
@@ -205,13 +201,13 @@ class _Search:
         They are known from an earlier search as long as the folder has the same entries.
         """
         path = f"{self.workspace}/{folder}" if folder else self.workspace
-        looked, states, finds = _FOUND.get((self.workspace, folder), (0, {}, (0, [])))
-        if states and are_unchanged(states, looked):
+        state, finds = _FOUND.get((self.workspace, folder), ((), (0, [])))
+        if is_unchanged(path, state):
             return finds
         with _opened(self.root, folder) as place:
             if place is None:
                 return 0, []
-            looked, states = time.time_ns(), {path: lasting_state(place)}
+            state = lasting_state(place)
             entries = _list_entries(place, MOST_ENTRIES)
             if entries is None:  # unknown is not kept as empty
                 return 0, []
@@ -222,7 +218,7 @@ class _Search:
         if len(_FOUND) > MOST_ENTRIES:
             _FOUND.clear()
         finds = len(entries), _sort_out(folder, entries)
-        _FOUND[self.workspace, folder] = looked, states, finds
+        _FOUND[self.workspace, folder] = state, finds
         return finds
 
     def repository(self, folder: str) -> None:
@@ -268,7 +264,7 @@ class _Search:
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         with _opened(self.root, folder) as place:
-            return [] if place is None else _entries_in(place, MOST_BELOW)
+            return [] if place is None else _list_entries(place, MOST_BELOW) or []
 
     def _guard(self, path: str, *, sample: str = "") -> bool:
         """Note the state of `path` and protect it; return whether there is something to protect."""
@@ -319,7 +315,7 @@ def _paths_in_config(root: int, folder: str) -> Iterator[tuple[bool, str]]:
 
 
 def _note_below(place: int, path: str, found: GuardedFiles, sample: str, left: list[int]) -> None:
-    for name, is_folder in _entries_in(place, MOST_BELOW):
+    for name, is_folder in _list_entries(place, MOST_BELOW) or ():
         left[0] -= 1
         if left[0] < 0:
             found.stopped = found.stopped or path
@@ -337,17 +333,18 @@ def _note_below(place: int, path: str, found: GuardedFiles, sample: str, left: l
 
 
 def _state(place: int, name: str, seen: os.stat_result) -> State:
-    """Return the values that differ between two states: of small files the content."""
+    """Return the values that differ between two states: of small files the content.
+
+    It is read each time: what a job writes to a mapped page may give the file no new time.
+    """
     target = ""
     if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LONGEST_CONFIG:
-        key = (seen.st_dev, seen.st_ino, seen.st_ctime_ns, seen.st_size)
-        if key not in _CONTENTS:
-            if len(_CONTENTS) > MOST_ENTRIES:
-                _CONTENTS.clear()
-            with suppress(OSError), os.fdopen(os.open(name, _FLAGS, dir_fd=place), "rb") as file:
-                _CONTENTS[key] = blake2b(file.read(_LONGEST_CONFIG + 1)).hexdigest()
-        if key in _CONTENTS:
-            return (seen.st_mode, _CONTENTS[key])
+        with suppress(OSError):
+            file = os.open(name, _FLAGS, dir_fd=place)
+            try:
+                return (seen.st_mode, sha256(os.read(file, _LONGEST_CONFIG + 1)).hexdigest())
+            finally:
+                os.close(file)
     if stat.S_ISLNK(seen.st_mode):
         with suppress(OSError):
             target = os.readlink(name, dir_fd=place)
@@ -384,13 +381,8 @@ def _asked_for(place: int) -> list[tuple[str, bool]]:
     return found
 
 
-def _entries_in(place: int, most: int) -> list[tuple[str, bool]]:
-    """Return (name, whether it is a folder) of what is in an open folder."""
-    return _list_entries(place, most) or []
-
-
 def _list_entries(place: int, most: int) -> list[tuple[str, bool]] | None:
-    """Return the same; None where the folder cannot be listed."""
+    """Return (name, whether it is a folder) of what is in an open folder; None if unknown."""
     with suppress(OSError), os.scandir(place) as entries:
         return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]
     return None

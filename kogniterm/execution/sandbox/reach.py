@@ -7,6 +7,7 @@ names only and follows no link.
 from __future__ import annotations
 
 import os
+import time
 
 # Set here and not imported: this runs before every sandboxed command.
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 States = dict[str, tuple[int, ...]]
-"""Folders by their paths, each with its `folder_state`."""
+"""Folders by their paths, each with its `lasting_state`."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """Devices that programs need. Terminals other than a command's own stay closed."""
 
@@ -132,24 +133,23 @@ def folder_state(path: str | int) -> tuple[int, ...]:
 
 
 def lasting_state(path: str | int) -> tuple[int, ...]:
-    """Return the `folder_state`; () where the file system may not date each change of a folder."""
+    """Return the `folder_state`; () where a later change of the folder might not change it.
+
+    That is so on some file systems, and after a change just now: their clocks are coarse.
+    """
     from kogniterm.host.kernel_calls import file_system_of
 
+    state = folder_state(path)
     try:
-        return folder_state(path) if file_system_of(path) in _DATING else ()
+        lasts = state and state[0] < time.time_ns() - _COARSE and file_system_of(path) in _DATING
     except OSError:
         return ()
+    return state if lasts else ()
 
 
-def are_unchanged(states: States, looked: int) -> bool:
-    """Return whether folders have the entries that they had at the time `looked`, in nanoseconds.
-
-    Clocks of file systems are coarse, so one that had just changed may have changed again since.
-    """
-    return all(
-        state and state[0] < looked - _COARSE and folder_state(path) == state
-        for path, state in states.items()
-    )
+def is_unchanged(path: str, state: tuple[int, ...]) -> bool:
+    """Return whether a folder has the entries that it had with this `lasting_state`."""
+    return bool(state) and folder_state(path) == state
 
 
 def _entries(

@@ -13,14 +13,16 @@ Process numbers are given to no sandbox and taken from none: they may mean anoth
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.errors import ExecutionError
-from kogniterm.settings.collector_keys import HEADER_NAMES
+from kogniterm.settings import HEADER_NAMES
 
 SECRET_NAMES = (
     "GOOGLE_API_KEY",
@@ -366,9 +368,13 @@ class Lineages(NamedTuple):
         When the one where the session is has gone, or was exchanged for a link, that is the nearest
         above it which has not.
         """
-        cwd = Path(self.outside.cwd)
-        if _is_folder(cwd) and str(_resolve_folder(str(cwd), "/")) == self.real:
-            return str(cwd), self.real
+        with suppress(OSError, ValueError):
+            opened = os.open(self.outside.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                if os.readlink(f"/proc/self/fd/{opened}") == self.real:  # noqa: PTH115 - no file
+                    return self.outside.cwd, self.real
+            finally:
+                os.close(opened)
         found = Path(self.real)
         while found != found.parent and not (
             _is_folder(found) and _resolve_folder(str(found), "/") == found

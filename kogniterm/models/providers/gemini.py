@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import (
@@ -203,7 +202,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             async for event in events:
                 if isinstance(event, Reply) and self._wire is not None and self._wire.prefixes:
                     owed = self._wire.prefixes.take_owed()
-                    event = replace(event, usage=event.usage + owed)
+                    event = event._replace(usage=event.usage + owed)
                 yield event
 
     def _foreign(self) -> tuple[type[Exception], ...]:

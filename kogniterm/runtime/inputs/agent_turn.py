@@ -18,15 +18,15 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.graph import think
-from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
+from kogniterm.agent.graph_state import NamedAgent, ThinkContext
 from kogniterm.agent.messages import ImageBlock
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, parse_task
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, KognitermError, UsageError
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import attach_files
-from kogniterm.runtime.turn import TurnServices, journal_agent, run_turn, settle
+from kogniterm.runtime.turn import TurnServices, run_turn, settle
 from kogniterm.runtime.turn_end import conclude
-from kogniterm.runtime.turn_ports import TurnIO, relay
+from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.records import NodeRan
 from kogniterm.types import AgentState, Answer, ModelInfo, NodeUpdate, Phrase, UserInput
 
@@ -119,9 +119,7 @@ class _AgentCall:
         self.over = await settle(services, self.io, self.count)
         while True:
             begun = self.session.state.agents.get(self.key, AgentState())
-            worker = SubAgent(
-                self.key, task, self._context(), self._take, begun, model=model, images=images
-            )
+            worker = SubAgent(self.key, task, self._context(), begun, model=model, images=images)
             result = await worker.run() if self.over is None else Result(status="failed")
             if not result.pending:
                 return result
@@ -154,12 +152,6 @@ class _AgentCall:
             return self.over
 
         return replace(context, think=think, may_continue=may_continue)
-
-    def _take(self, item: Item) -> None:
-        if isinstance(item, NodeUpdate):
-            journal_agent(self.session.journal, item, self.io)
-        else:
-            relay(item, self.io.sink, self.count)
 
 
 _ADDRESSED = re.compile(r"@(\S+)(?:\s+(.*))?", re.DOTALL)

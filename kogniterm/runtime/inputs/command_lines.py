@@ -10,7 +10,6 @@ command, so a turn that was interrupted goes on with the first command that has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -225,7 +224,7 @@ class _CommandRuns:
                     "{name} was not sent to the model, because you refused a command in it.", told
                 )
             # Without who refused it, so that the reason is told: nothing else says what became.
-            return replace(answer, reason=reason, refused_by="")
+            return answer._replace(reason=reason, refused_by="")
         if outcome.status == "finished" and result.exit_code == 0:
             return result.text.rstrip("\n")
         values["code"] = "–" if result.exit_code is None else result.exit_code

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Category, Lesson, Source
     from kogniterm.memory.forgetter import Receipt
-    from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.memory.project.project_scan import ProjectScanner
+    from kogniterm.memory.project import ProjectProfile, ProjectScanner
 
 FactChange = Literal["pin", "confirm", "undo"]
 CATEGORIES = (
@@ -100,7 +99,7 @@ def add_fact(
     access: MemoryAccess, words: list[str], category: Category, slot: str | None, everywhere: bool
 ) -> Report:
     """Remember a fact. Raises `UsageError`."""
-    from kogniterm.memory.update import Candidate
+    from kogniterm.memory.fact_records import Candidate
 
     require_writable(access.writable)
     memory = access.memory
@@ -257,7 +256,7 @@ def report_forgetting(receipt: Receipt) -> Report:
 
 def show_project(access: MemoryAccess, scan: str | None) -> Report:
     """Show the profile of the project, after a scan for `rescan`. Raises `UsageError`."""
-    from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
+    from kogniterm.memory.project import TITLES, ProjectProfile
 
     scanner, place = access.scanner, {"folder": access.scanner.folder}
     if scan is not None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import prompts
-from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
-from kogniterm.memory.project.project_scan import scan
+from kogniterm.memory.project import TITLES, ProjectProfile, scan
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession

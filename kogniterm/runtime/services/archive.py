@@ -12,7 +12,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,7 +169,7 @@ class UndoPurge:
         cleaned = FilePurge(place, [one / "contents" for one in sessions]).purge(terms).removed
         dropped = sum(PreimageStore(one).drop(matcher.holds) for one in sessions)
         last = FilePurge(place, [self.folder]).purge(terms)
-        return replace(last, removed=cleaned + dropped + last.removed)
+        return last._replace(removed=cleaned + dropped + last.removed)
 
 
 class DamagedPurge:
@@ -192,7 +191,7 @@ class DamagedPurge:
             for file in aside
             if not file.name.endswith(("-wal", "-shm"))
         )
-        return replace(done, unreachable=left)
+        return done._replace(unreachable=left)
 
 
 class LeftoverPurge:
@@ -213,7 +212,7 @@ class LeftoverPurge:
         busy = tuple(
             Phrase("{file}, in use by a running command", {"file": file}) for file in found
         )
-        return replace(done, unreachable=busy, files=tuple(left))
+        return done._replace(unreachable=busy, files=tuple(left))
 
 
 class ReplyPurge:

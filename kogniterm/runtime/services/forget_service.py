@@ -18,7 +18,7 @@ from kogniterm.errors import (
     UsageError,
 )
 from kogniterm.memory.fact_records import Lesson, Preference
-from kogniterm.memory.forgetter import ForgetRequest, forget_request
+from kogniterm.memory.statements import forget_request
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.memory_service import MemoryService
@@ -27,7 +27,7 @@ from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
     from kogniterm.memory import Memory
-    from kogniterm.memory.forgetter import Forgetter, Receipt
+    from kogniterm.memory.forgetter import ForgetRequest, Forgetter, Receipt
     from kogniterm.runtime.services.written_files import UserFiles
 
 MOST = 40
@@ -171,6 +171,8 @@ def choose_request(
     Raises `UsageError` unless it is exactly one thing, for an id that no fact has, and for words
     that are too short.
     """
+    from kogniterm.memory.forgetter import ForgetRequest
+
     if sum([bool(words), everything, here, bool(session)]) != 1:
         raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
     if words:

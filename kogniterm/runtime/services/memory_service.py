@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kogniterm.errors import KognitermError
 from kogniterm.installed import rows
-from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
-from kogniterm.memory.extraction.preference_statements import without_preferences
+from kogniterm.memory.extract import MOST_TURNS, Pause
 from kogniterm.memory.fact_records import Message, Preference
+from kogniterm.memory.preference_statements import without_preferences
 from kogniterm.memory.preferences import value_text
-from kogniterm.memory.project.project_scan import ProjectScanner
+from kogniterm.memory.project import ProjectScanner
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.memory.statements import hide
 from kogniterm.protocols import Model
@@ -182,7 +182,6 @@ class MemoryService:
             memory.updater.confirm(current)
         else:
             memory.updater.drop(current)
-        memory.searcher.count_fact()
 
     def set_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
         """Set the preferences that this input states; return what the user is told about it."""

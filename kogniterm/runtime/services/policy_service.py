@@ -33,7 +33,7 @@ from kogniterm.execution.effect_preview import (
 )
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox_probe import probe
+from kogniterm.execution.sandbox_probe import Probe, probe
 from kogniterm.host.safe_git import (
     find_started,
     remote_addresses,
@@ -345,8 +345,7 @@ class PolicyService:
         secret = describe_receivers(use)
         check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
         check = check and not modes.in_plan_mode
-        circumstances = replace(
-            self.circumstances,
+        circumstances = self.circumstances._replace(
             # What the user granted with the plan runs as in auto mode: in the sandbox alone.
             mode="auto" if check and self.sandbox.box is not None else modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
@@ -364,7 +363,7 @@ class PolicyService:
             box = self.sandbox.box
             beyond = box is not None and bool(anywhere and (box.repository or box.writable))
             undoable = not beyond and self.undo_covers(report)
-            circumstances = replace(circumstances, undoable=undoable)
+            circumstances = circumstances._replace(undoable=undoable)
         rules = self.in_force
         if allowing is not None:
             # What a hook of the user allows is a rule that reaches as far as one of theirs.
@@ -569,7 +568,7 @@ class PolicyService:
         found = approval.offers(report, folder=folder, workspace=workspace)
         inside = self.sandbox.box is not None and not outside
         usable = (offer for offer in found if offer.kind != "runs" or inside)
-        return tuple(replace(offer, outside=outside) for offer in usable)
+        return tuple(offer._replace(outside=outside) for offer in usable)
 
     def _can_leave(self, report: RiskReport, *, refused: bool) -> bool:
         """Return whether a permission for such a command has to let it run outside the sandbox."""
@@ -696,11 +695,17 @@ def _needs_no_sandbox(effect: Effect) -> bool:
     return effect.outside and effect.kind in CHANGING_KINDS
 
 
+_WORKING: dict[str, Probe] = {}
+"""Sandboxes that worked in this process, by the wanted kind: hooks and sessions share them."""
+
+
 def open_sandbox(
     settings: Settings, paths: Paths, workspace: str
 ) -> tuple[Sandbox, tuple[Phrase, ...]]:
     """Return the sandbox of a session's commands, and why no kind works where it is of none."""
-    found = probe(paths.data / "probe", settings.sandbox)
+    found = _WORKING.get(settings.sandbox) or probe(paths.data / "probe", settings.sandbox)
+    if found.kind != "none":
+        _WORKING[settings.sandbox] = found
     reasons = [Phrase("{kind}: {reason}", {"kind": kind, "reason": reason})
                for kind, reason in found.reasons.items()]  # fmt: skip
     environ = environment()

@@ -60,9 +60,9 @@ def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Itera
     """Yield where the workspace has, or could get, the programs that the command names."""
     bare = {argv[0] for argv in report.programs if argv and argv[0]}
     bare = {one for one in bare if not any(char in one for char in "/…=\0")}
-    given = [os.path.normpath(expand_path(workspace, folder)) for folder in search_path.split(":")]
+    paths = [os.path.join(workspace, os.path.expanduser(one)) for one in search_path.split(":")]  # noqa: PTH111, PTH118 - for each command, and pathlib is slow
+    folders = [folder for folder in map(os.path.normpath, paths) if within(folder, workspace)]
     common = [f"{workspace}/{folder}" for folder in _PROGRAM_FOLDERS]
-    folders = [folder for folder in given if within(folder, workspace)]
     folders += [folder for folder in common if Path(folder).is_dir()]
     for folder in dict.fromkeys(folders):
         for program in sorted(bare):

@@ -19,7 +19,7 @@ from pathlib import Path
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.host.safe_files import resolve_path
 from kogniterm.host.walk import WalkLimits, walk_folder
-from kogniterm.memory.project.manifests import project_data
+from kogniterm.memory.project import project_data
 
 SHARED_FILES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "GEMINI.md")
 """The first of these that a folder has is its instruction file."""

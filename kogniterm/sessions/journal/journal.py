@@ -3,11 +3,13 @@
 An append is one inserted row, whatever the length of the session. A commit survives the death
 of the process at once; what must also survive power loss (`DURABLE`) waits for the disk, and
 with it everything that was written before. A server that crashes may lose the last of the others:
-the journal, which still has them, writes them again before the next.
+the journal, which still has them, writes them again before the next. Records that nothing relies
+on yet are held, and written in one transaction with the next that is not, or by `write_held`.
 
 Tests inject faults at named points: before a record is written (`before-intent`), when it is
 written and not committed (`written-intent`), when it is committed and not yet in the head file
 (`unnoted-intent`), and when it is safe (`after-intent`), with the kind's name from `codec.KINDS`.
+A held record is written, and passes the points after the first, with the one it waits for.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -131,6 +133,7 @@ WORKED = (SessionOpened, InputReceived, TurnClosed, Compacted, Rewound)
 sessions of every age, and `--continue` means the one that the user worked in."""
 LISTED = (*WORKED, Noted)
 """Bodies that change what a list of sessions shows."""
+_Rows = Sequence[tuple[StoredRecord, RecordBody]]
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted", "rewound")
 
 
@@ -175,14 +178,16 @@ class SessionJournal:
         self._on_disk = False
         self._late: list[tuple[StoredRecord, RecordBody]] = []
         """The records since the last one that waited for the disk."""
+        self._held: list[tuple[StoredRecord, RecordBody]] = []
+        """The last records of the state that are not written yet."""
 
     @property
     def state(self) -> SessionState:
         """The fold of everything appended so far."""
         return self._state
 
-    def append(self, body: RecordBody, *, durable: bool = False) -> Record:
-        """Write one record; it is safe when this returns.
+    def append(self, body: RecordBody, *, durable: bool = False, hold: bool = False) -> Record:
+        """Write one record; it is safe when this returns, unless it is to be held.
 
         Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
         kept that the database does not take.
@@ -191,7 +196,7 @@ class SessionJournal:
         if isinstance(body, Intent) and self._spool is not None:
             self._spool.make_room()
         try:
-            return self._append(body, durable=durable)
+            return self._append(body, durable=durable, hold=hold)
         except StorageConflictError:
             raise
         except StorageError as error:
@@ -244,14 +249,31 @@ class SessionJournal:
         error.waits = isinstance(problem, StorageLostError)
         return error
 
-    def _append(self, body: RecordBody, *, durable: bool = False) -> Record:
-        kind = codec.kind_of(body)
+    def _append(self, body: RecordBody, *, durable: bool = False, hold: bool = False) -> Record:
         row = new_row(body, self._state.seq, self._now(), self._state.hash)
         record = Record(row.seq, row.time, body, row.previous, row.hash)
         state = advance(self._state, record)
-        self._fault(f"before-{kind}")
+        self._fault(f"before-{row.kind}")
+        if hold:
+            self._held.append((row, body))
+            self._state = state
+        else:
+            self._write_out([*self._held, (row, body)], state, durable=durable)
+        if isinstance(body, TurnClosed) and body.turn % INDEX_EVERY == 0:
+            self._index()
+        return record
+
+    def write_held(self) -> None:
+        """Write the records that are held, because somebody is about to rely on them."""
+        if self._held:
+            self._write_out(self._held, self._state, durable=False)
+
+    def _write_out(self, records: _Rows, state: SessionState, *, durable: bool) -> None:
+        """Write `records` in one transaction; `state` is that after the last of them."""
+        row, body = records[-1]
+        durable = durable or isinstance(body, DURABLE)
         try:
-            self._insist(lambda: self._write(row, state, record, durable=durable), row)
+            self._insist(lambda: self._write(records, state, durable=durable), row)
         except (DuplicateError, _RecordsLostError) as error:
             raise StorageConflictError(
                 "Session {session} was changed by another process, or this "
@@ -259,36 +281,34 @@ class SessionJournal:
                 "from its recorded state.",
                 session=self._session_id,
             ) from error
-        self._state = state
-        self._fault(f"unnoted-{kind}")
-        self._on_disk = durable or isinstance(body, DURABLE)
-        if not self._on_disk:
-            self._late.append((row, body))
+        self._state, self._held, self._on_disk = state, [], durable
+        self._pass_points("unnoted", records)
+        if not durable:
+            self._late.extend(records)
         else:
             self._late.clear()
             ended = isinstance(body, TurnClosed)
             self._anchor.note_record(self._session_id, row.seq, row.hash, ended=ended)
-        self._fault(f"after-{kind}")
-        if isinstance(body, TurnClosed) and body.turn % INDEX_EVERY == 0:
-            self._index()
-        return record
+        self._pass_points("after", records)
 
-    def _write(
-        self, row: StoredRecord, state: SessionState, record: Record, *, durable: bool
-    ) -> None:
-        body = record.body
-        durable = durable or isinstance(body, DURABLE)
+    def _pass_points(self, name: str, records: _Rows) -> None:
+        for row, _ in records:
+            self._fault(f"{name}-{row.kind}")
+
+    def _write(self, records: _Rows, state: SessionState, *, durable: bool) -> None:
+        row, body = records[-1]
         # A single row commits by itself; it needs a transaction only with company, or to wait.
-        alone = not durable and not isinstance(body, LISTED)
+        alone = not durable and not isinstance(body, LISTED) and len(records) == 1
         with nullcontext() if alone else self._database.transaction(durable=durable):
-            if not insert_next(self._database, self._session_id, row):
-                raise _RecordsLostError
+            for one, _ in records:
+                if not insert_next(self._database, self._session_id, one):
+                    raise _RecordsLostError
             if isinstance(body, LISTED):
-                worked = record.time if isinstance(body, WORKED) else None
+                worked = row.time if isinstance(body, WORKED) else None
                 _update_row(self._database, self._session_id, state, worked)
             if isinstance(body, TurnClosed | Compacted | Rewound):
                 _save_snapshot(self._database, self._session_id, state)
-            self._fault(f"written-{row.kind}")
+            self._pass_points("written", records)
 
     def _insist(self, write: Callable[[], None], row: StoredRecord) -> None:
         """Write `row`, over a new connection if the old one was lost, and never twice.
@@ -331,10 +351,12 @@ class SessionJournal:
 
     def records(self, from_seq: int = 1, kinds: Collection[str] = ()) -> Iterator[Record]:
         """Yield the readable records from `from_seq` on, in order; see `codec.stored_records`."""
+        self.write_held()
         return readable_records(self._database, self._session_id, from_seq, kinds)
 
     def reload(self) -> None:
         """Read the state again, after the stored records were changed."""
+        self.write_held()
         self._state, self.damaged = load_state(self._database, self._session_id)
 
     def close(self) -> None:
@@ -342,6 +364,8 @@ class SessionJournal:
             with suppress(StorageError):
                 self._spool.remove()
         if self._lease is not None:
+            with suppress(StorageError):
+                self.write_held()
             self._index()
             self._anchor.note_closed(self._session_id, on_disk=self._on_disk)
             with suppress(StorageError):  # the lease of an ended process expires by itself

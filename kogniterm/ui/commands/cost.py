@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.text.money import money
+from kogniterm.text.shorten import money
 from kogniterm.types import Phrase, Usage
 from kogniterm.ui.commands.command_helpers import one_of
 from kogniterm.ui.locale import _, tokens

@@ -21,7 +21,7 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.execution.undo import FileDifference
-    from kogniterm.memory.project.project_profile import ProjectProfile
+    from kogniterm.memory.project import ProjectProfile
 
 SHOWN_LINES = 200
 FILE = "AGENTS.md"

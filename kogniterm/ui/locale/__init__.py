@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from kogniterm.text.money import money
+from kogniterm.text.shorten import money
 
 if TYPE_CHECKING:
     from kogniterm.types import Phrase

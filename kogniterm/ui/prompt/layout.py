@@ -27,8 +27,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
-from kogniterm.text.money import money
-from kogniterm.text.shorten import below_home, one_line
+from kogniterm.text.shorten import below_home, money, one_line
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
 from kogniterm.ui.repl import Repl

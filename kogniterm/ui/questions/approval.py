@@ -41,7 +41,7 @@ from kogniterm.ui.words.approval_words import (
     origin_text,
 )
 from kogniterm.ui.words.key_table import YES_WORDS, action_of, actions, letter, paging
-from kogniterm.ui.words.tool_words import edit_words
+from kogniterm.ui.words.turn_words import edit_words
 
 ApprovalPage = Literal[
     "choose", "reason", "edit", "confirm", "allow_session", "allow_project", "allow_reads"

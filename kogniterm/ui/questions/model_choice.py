@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.text.language import fold_case
-from kogniterm.text.money import money
-from kogniterm.text.shorten import one_line
+from kogniterm.text.shorten import money, one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, tokens, translate
 from kogniterm.ui.questions.pick_list import GAP, PickList

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kogniterm.text.language import fold_case
 from kogniterm.text.shorten import below_home, one_line
@@ -34,8 +34,7 @@ _STYLES: dict[Condition, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(NamedTuple):
     """A session as the list shows it; `used` is the age of its last record."""
 
     id: str

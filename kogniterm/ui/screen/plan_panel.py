@@ -14,7 +14,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.words.tool_words import EDITS, tool_label
+from kogniterm.ui.words.turn_words import EDITS, tool_label
 
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
 

@@ -30,8 +30,7 @@ from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.thoughts import Thoughts
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
 from kogniterm.ui.words.approval_words import refused_text
-from kogniterm.ui.words.tool_words import QUIET_TOOLS
-from kogniterm.ui.words.turn_words import again, left_texts
+from kogniterm.ui.words.turn_words import QUIET_TOOLS, again, left_texts
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8

@@ -14,8 +14,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.types import Answer, Phrase, Usage
 from kogniterm.ui.locale import _, amount, duration, tokens, translate
 from kogniterm.ui.screen.paint import ASCII_SPINNER, SPINNER, Painter
-from kogniterm.ui.words.tool_words import EDITS
-from kogniterm.ui.words.turn_words import again, end_reason, limit_hint, usage_text
+from kogniterm.ui.words.turn_words import EDITS, again, end_reason, limit_hint, usage_text
 
 _FRAME_SECONDS = 0.125
 NEARLY = 0.8

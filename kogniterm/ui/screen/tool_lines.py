@@ -11,7 +11,7 @@ from kogniterm.text.shorten import one_line
 from kogniterm.types import ActionRequest, events
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.words.tool_words import (
+from kogniterm.ui.words.turn_words import (
     EDITS,
     agent_label,
     edit_words,

@@ -55,9 +55,9 @@ POINTS = (
         "after-note:2",
         "after-note:3",
         "after-input",
-        "after-request:2",
-        "after-verdict:3",
-        "after-decision:1",
+        "before-verdict:2",
+        "before-decision:3",
+        "before-intent:1",
     ),
 )
 

@@ -18,6 +18,8 @@ from kogniterm.memory import open_memory
 with open_memory(sys.argv[1], user="ana", project="shop", vectors=True) as memory:
     for number in range(45):
         memory.add(f"Ana keeps {number} greyhounds in shed {number}")
+    memory.search("how many greyhounds", 5)
+    memory.searcher.settle()
     assert memory.search("how many dogs does she have?", 5)
     assert memory.sql.one("SELECT count(*) FROM fact_vectors") == (45,)
 """

@@ -20,6 +20,7 @@ from tests.support.forge import until
 from tests.support.warm import (
     ANCESTORS,
     KOGNITERM,
+    LOGGED_IN,
     end,
     runtime_folder,
     server_of,
@@ -69,6 +70,7 @@ class Warm:
     home: Path
     runtime: Path
     socket: Path
+    prefix: tuple[str, ...] = ()
 
     @property
     def server(self) -> int:
@@ -83,7 +85,7 @@ class Warm:
         script = self.home / "script.yaml"
         script.write_text(json.dumps({"replies": [{"run": run}, {"text": "Done."}]}))
         model = f"scripted:{script}"
-        return [KOGNITERM, "run", "-y", "--no-sandbox", "--model", model, "go"]
+        return [*self.prefix, KOGNITERM, "run", "-y", "--no-sandbox", "--model", model, "go"]
 
     def start(self, run: str = "true", **more: object) -> subprocess.Popen[bytes]:
         """Start a call whose model runs `run`."""
@@ -347,11 +349,12 @@ def test_a_socket_of_another_user_gets_nothing(warm: Warm, tmp_path: Path) -> No
 
 def test_a_call_without_a_login_is_warm(tmp_path: Path) -> None:
     environ = variables(tmp_path, tmp_path / "none") | {"PYTHONUNBUFFERED": "1"}
-    del environ["XDG_RUNTIME_DIR"]
+    del environ["XDG_RUNTIME_DIR"], environ["LANG"]
     folder = tmp_path / f".cache/kogniterm/warm-{os.geteuid()}"
-    with warm_server(tmp_path, environ, folder) as found:
-        call = Warm(tmp_path, tmp_path, found)
-        # As in a container, and as from a service: neither a terminal nor a session of a login.
+    with warm_server(tmp_path, environ, folder, LOGGED_IN) as found:
+        call = Warm(tmp_path, tmp_path, found, LOGGED_IN)
+        # As in a container, in a service and over ssh: no terminal, locale or session of a login,
+        # and for the kernel's audit each login is another.
         call.run_warm(env=environ, start_new_session=True)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +15,28 @@ import pytest
 from kogniterm import paths
 from kogniterm.addons.warm import warm_place
 from kogniterm.addons.warm.warm_place import below
-from kogniterm.addons.warm.warm_start import make_folder, take_socket
+from kogniterm.addons.warm.warm_start import make_folder, running_servers, take_socket
+from kogniterm.addons.warm.warm_verb import ACTIONS
+from kogniterm.cli.options import CallOptions
+from tests.support.forge import until
+
+SERVER = """
+import os, signal, sys
+
+def fork(*_):
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    serve()
+
+def serve():
+    os.pwrite(int(sys.argv[1]), b"%-9d" % os.getpid(), 0)
+    signal.pause()
+
+signal.signal(signal.SIGTERM, fork)
+serve()
+"""
+"""A server that becomes another process when it is to end, as one may that has just loaded."""
 
 
 @pytest.mark.parametrize(
@@ -136,3 +159,21 @@ def test_a_lock_that_is_a_link_is_not_written_through(opened: int, tmp_path: Pat
     with ExitStack() as closing, pytest.raises(OSError, match="symbolic links"):
         take_socket(opened, closing)
     assert kept.read_text() == "kept"
+
+
+def test_a_server_that_has_just_become_another_process_is_ended_too(
+    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("KOGNITERM_CACHE_DIR", str(cache))
+    opened = made(cache)
+    assert opened is not None
+    with ExitStack() as closing:
+        closing.callback(os.close, opened)
+        lock, _socket = take_socket(opened, closing)
+        words = [sys.executable, "-I", "-S", "-c", SERVER, str(lock)]
+        server = subprocess.Popen(words, pass_fds=[lock])
+    until(lambda: next(folder.glob("*.lock")).read_text() != "")
+    ACTIONS[0].run(CallOptions({}))
+    assert running_servers() == []
+    assert server.wait() == 0

@@ -71,7 +71,7 @@ def test_rules_are_stronger_than_a_saved_permission() -> None:
         rules = load_rules(toml_values("policy.toml", text))
         verdict = judge(report("npm test"), leases=[lease], rules=rules, circumstances=now)
         assert verdict.kind == decision
-    unknown = replace(now, unknown_outcome=True)
+    unknown = now._replace(unknown_outcome=True)
     assert judge(report("npm test"), leases=[lease], circumstances=unknown).kind == "ask"
 
 
@@ -88,7 +88,7 @@ def test_edits_are_covered_in_the_workspace_and_only_there() -> None:
 
     def decided(target: str, *, guarded: bool = False) -> str:
         changed = classify(f"echo x > {target}", cwd=W, workspace=W)
-        at = replace(now, guarded=guarded)
+        at = now._replace(guarded=guarded)
         return judge(changed, edit, leases=[lease], circumstances=at).kind
 
     assert decided("src/main.py") == "allow"
@@ -100,7 +100,7 @@ def test_edits_are_covered_in_the_workspace_and_only_there() -> None:
     ):  # fmt: skip
         assert decided(target) == "ask", target
     command = classify("echo x > b", cwd=W, workspace=W)
-    assert judge(command, leases=[lease], circumstances=replace(now, folder=W)).kind == "ask"
+    assert judge(command, leases=[lease], circumstances=now._replace(folder=W)).kind == "ask"
     for command_lease in ("exact", "effect"):
         one = saved("echo x > b", command_lease)  # type: ignore[arg-type]
         assert judge(command, edit, leases=[one], circumstances=now).kind == "ask"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kogniterm.approval import (
@@ -55,9 +53,9 @@ def test_the_modes(command: str, manual: str, auto: str, boxed: str) -> None:
     ],
 )  # fmt: skip
 def test_the_other_modes(command: str, accept_edits: str, plan: str, at_prompt: str) -> None:
-    assert _kind(command, replace(MANUAL, mode="accept-edits")) == accept_edits
-    assert _kind(command, replace(MANUAL, mode="plan")) == plan
-    assert _kind(command, replace(AUTO, at_prompt=True)) == at_prompt
+    assert _kind(command, MANUAL._replace(mode="accept-edits")) == accept_edits
+    assert _kind(command, MANUAL._replace(mode="plan")) == plan
+    assert _kind(command, AUTO._replace(at_prompt=True)) == at_prompt
 
 
 def test_plan_mode_takes_no_rule_for_an_answer() -> None:
@@ -173,11 +171,11 @@ def test_a_small_model_does_what_undo_takes_back_and_only_in_a_sandbox(
     )
     assert _kind(command, small) == in_sandbox
     unkept = "allow" if command == "ls" else "ask"
-    assert _kind(command, replace(small, undoable=False)) == unkept
-    outside = replace(small, sandboxed=False)
+    assert _kind(command, small._replace(undoable=False)) == unkept
+    outside = small._replace(sandboxed=False)
     assert _kind(command, outside) == without
-    assert _kind(command, replace(outside, unsandboxed_ok=True)) == without
-    assert _kind("touch x", replace(small, mode="manual")) == "ask"
+    assert _kind(command, outside._replace(unsandboxed_ok=True)) == without
+    assert _kind("touch x", small._replace(mode="manual")) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +199,7 @@ def test_a_small_model_never_deletes_unasked(command: str) -> None:
         folder=WORKSPACE,
     )
     assert _kind(command, small) in ("ask", "deny")
-    assert _kind(command, replace(small, mode="manual", safe_unasked=True)) == "ask"
+    assert _kind(command, small._replace(mode="manual", safe_unasked=True)) == "ask"
 
 
 def test_auto_mode_never_runs_what_is_dangerous() -> None:

@@ -20,7 +20,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kernel_rules import ruleset_of
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
-from kogniterm.execution.sandbox.reach import are_unchanged, folder_state, lasting_state
+from kogniterm.execution.sandbox.reach import folder_state, is_unchanged, lasting_state
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.types import CommandResult
 from tests.support.executing import KINDS, outside_tmp, private_folder_of
@@ -292,15 +292,19 @@ def test_files_of_a_home_are_seen_as_they_are_at_each_command(
     assert "replaced" not in shell.run(f"cat {netrc}").text
 
 
-def test_a_folder_counts_as_unchanged_only_when_its_clock_could_show_a_change(place: Path) -> None:
-    known = {str(place): folder_state(str(place))}
-    later = known[str(place)][0] + 10**10
-    assert are_unchanged(known, later)
-    assert not are_unchanged(known, known[str(place)][0])
+def test_a_folder_counts_as_unchanged_only_when_its_clock_could_show_a_change(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(place)
+    just_now = folder_state(path)[0]
+    monkeypatch.setattr(time, "time_ns", lambda: just_now)
+    assert not is_unchanged(path, lasting_state(path))
+    monkeypatch.setattr(time, "time_ns", lambda: just_now + 10**10)
+    known = lasting_state(path)
+    assert is_unchanged(path, known)
     (place / "new").touch()
     os.utime(place, ns=(0, 0))
-    assert not are_unchanged(known, later)
-    assert lasting_state(str(place)) == folder_state(str(place))
+    assert not is_unchanged(path, known)
     assert lasting_state("/proc") == ()  # dates no changes
 
 

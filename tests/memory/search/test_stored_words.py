@@ -21,7 +21,7 @@ from kogniterm.memory import Memory, open_memory, word_index
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.recall import recall
 from kogniterm.memory.word_index import ADJACENT, StoredWords, WordEntry, WordIndex
-from kogniterm.text.language import stems_of
+from kogniterm.text.language import stems_of, words_of
 from tests.memory.conftest import OpenMemory
 from tests.support.programs import needs
 from tests.support.statements import noted_statements
@@ -95,9 +95,9 @@ def test_any_text_can_be_split_and_indexed(database: MemoryDatabase, text: str) 
     word_index.remove(database, entry)
     word_index.index(database, entry)
     assert len(index) == bool(terms)
-    assert set(index.search(text)) <= {1}
+    assert set(index.search(words_of(text))) <= {1}
     if terms:
-        assert 1 in index.search(text)
+        assert 1 in index.search(words_of(text))
     word_index.remove(database, entry)
     assert places(database) == []
 
@@ -141,13 +141,13 @@ def test_taking_the_short_way_finds_the_same_best(
         database,
         (WordEntry(number, "shop", tuple(text.split())) for number, text in enumerate(texts)),
     )
-    full, quick = index.search(question), index.search(question, pool)
+    full, quick = index.search(words_of(question)), index.search(words_of(question), pool)
     best = sorted(full.values(), reverse=True)[:pool]
     assert sorted(quick.values(), reverse=True)[: len(best)] == pytest.approx(best)
     if not len(index):
         return
     also = list(range(len(texts)))[::3]
-    asked = index.search(question, pool, also)
+    asked = index.search(words_of(question), pool, also)
     adjacent = 1 + 2 * ADJACENT
     for number in also:
         assert asked[number] <= full.get(number, 0.0) * adjacent + 1e-9

@@ -25,6 +25,8 @@ FACTS = (
 def first(memory: Memory, question: str) -> str:
     for fact in FACTS:
         memory.add(fact)
+    memory.search(question, 1)
+    memory.searcher.settle()
     found = memory.search(question, 1)
     return found[0].text if found else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,30 @@ def test_a_command_whose_intent_cannot_be_written_does_not_start(database: Datab
     assert again.state.unknown == ()
     assert [request.id for request in again.state.waiting] == ["r1"]
     again.close()
+
+
+@ON_FILE
+def test_held_records_are_written_with_the_next_one_or_not_at_all(
+    database: Database, open_database: Callable[[], Database]
+) -> None:
+    store = SessionStore(database, version="1.0", fault=parse_fault("full:written-intent"))
+    journal = store.create(folder="/", model="m")
+    *before, requested, judged, decided, intent = command_turn(1)[:6]
+    write(journal, before)
+    written = journal.state.seq
+    for body in (requested, judged, decided):
+        journal.append(body, hold=True)
+    held = journal.state
+    other = open_database()
+    for _attempt in range(2):
+        assert other.execute("SELECT max(seq) FROM records") == [(written,)]
+        assert journal.state is held
+        with suppress(StorageFullError):
+            journal.append(intent)
+    assert other.execute("SELECT max(seq) FROM records") == [(written + 4,)]
+    assert fold(journal.records()) == journal.state
+    journal.close()
+    assert verify(database, journal.state.session_id).intact
 
 
 class Jumping:

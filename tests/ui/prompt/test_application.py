@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from kogniterm.settings.quick_settings import quick
+from kogniterm.settings import quick
 from kogniterm.ui.prompt.application import ResizableApplication
 from kogniterm.ui.screen.screen_preferences import Narrowing
 

@@ -17,7 +17,7 @@ from kogniterm.types import Answer, Job
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import LiveRegion
-from kogniterm.ui.words.tool_words import EDITS
+from kogniterm.ui.words.turn_words import EDITS
 from tests.support.filled import filled
 from tests.ui.face import PLAIN
 

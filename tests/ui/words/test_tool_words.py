@@ -13,7 +13,7 @@ from kogniterm.tools.net import mark_untrusted
 from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.tool_lines import tool_line
-from kogniterm.ui.words.tool_words import edit_words, shown_result, tool_label, tool_words
+from kogniterm.ui.words.turn_words import edit_words, shown_result, tool_label, tool_words
 from tests.support.language import in_spanish
 from tests.ui.screen.test_renderer import PLAIN, begin, lines
 

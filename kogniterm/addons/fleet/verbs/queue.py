@@ -9,8 +9,7 @@ from collections import Counter
 from contextlib import AbstractContextManager, closing, suppress
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.cli.options import JSON, SESSION_NAME, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, SESSION_NAME, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import (
     location_of,
     open_sessions,

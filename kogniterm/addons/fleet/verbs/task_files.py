@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kogniterm.addons.fleet.queue_values import NewTask
-from kogniterm.cli.options import SESSION
+from kogniterm.cli.options import SESSION, CallOptions
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
-from kogniterm.cli.run_options import CallOptions
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.installed import part
 from kogniterm.paths import SessionId

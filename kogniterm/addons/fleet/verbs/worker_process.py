@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.addons.fleet.verbs.task_files import queue_names
-from kogniterm.cli.options import Example, Subparsers, add_verb
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import CallOptions, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
 from kogniterm.runtime.operations.action import Argument, count

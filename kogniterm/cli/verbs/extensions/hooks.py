@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kogniterm.cli.options import JSON, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.runtime.operations.action import Action, Argument, Report
 from kogniterm.settings.user_files import json_values

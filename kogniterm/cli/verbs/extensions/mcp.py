@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions, current_folder
+from kogniterm.cli.options import JSON, YES, CallOptions, Subparsers, add_actions, current_folder
 from kogniterm.cli.verb_helpers import agrees, ask_agreement, paths_in_use, text_of, visible
 from kogniterm.errors import UsageError
 from kogniterm.installed import parts_of

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kogniterm.cli.options import JSON, YES, Subparsers, add_actions
-from kogniterm.cli.run_options import CallOptions
+from kogniterm.cli.options import JSON, YES, CallOptions, Subparsers, add_actions
 from kogniterm.cli.verb_helpers import confirm, paths_in_use, text_of
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources, find_skill
 from kogniterm.runtime.operations import skill_actions

@@ -24,7 +24,6 @@ from kogniterm.settings.user_files import json_values, read_if_there
 from kogniterm.text.file_text import unified_diff
 from kogniterm.text.spelling import closest_word
 from kogniterm.tools.mcp.server_config import ServerConfig, Servers, parse_servers
-from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.tools.mcp.server_tools import (
     READ_RESOURCE,
     McpTool,
@@ -37,6 +36,8 @@ from kogniterm.tools.mcp.server_values import (
     Listing,
     ServerPrompt,
     ServerQuestion,
+    ServerRecord,
+    ServerRecords,
     ServerTool,
 )
 from kogniterm.types import Observation, Phrase
@@ -302,7 +303,7 @@ class McpServers:
             if server.usable and server.connection is not None and server.connection.changed:
                 with suppress(ToolError):  # kept as the server's failure
                     listing = await self.list_anew(server)
-                    self._keep(server, replace(server.record, listing=listing))
+                    self._keep(server, server.record._replace(listing=listing))
 
     def take_changed(self) -> list[str]:
         """Return the names of the servers that told of changed tools, each once for a change."""
@@ -370,7 +371,7 @@ class McpServers:
         stale = 0 < server.record.listing.valid_for < age
         if not server.checked or connection.changed or stale:
             listing = await self.list_anew(server)
-            self._keep(server, replace(server.record, listing=listing))
+            self._keep(server, server.record._replace(listing=listing))
         tool = server.record.listing.tool(name)
         if tool is None or not server.config.offers(name):
             raise ToolError(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,25 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.extraction.extract import (
+from kogniterm.memory.extract import (
     ENOUGH,
     Extraction,
     Extractor,
     due,
     first_batch,
 )
-from kogniterm.memory.fact_records import Message, Origin
+from kogniterm.memory.fact_records import Candidate, Message, Origin
 from kogniterm.memory.short_term import SessionNotes
-from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, Usage
 from tests.memory.conftest import HandClock, OpenMemory
-from tests.memory.extraction.ten_turns import TURNS
+from tests.memory.ten_turns import TURNS
 
 SESSIONS = itertools.count()
 KILLED = """
 import asyncio, sys
 from kogniterm.memory import open_memory
-from kogniterm.memory.extraction.extract import Extractor
-from tests.memory.extraction.test_extract import SayingModel, user, reply, stated
+from kogniterm.memory.extract import Extractor
+from tests.memory.test_extract import SayingModel, user, reply, stated
 
 memory = open_memory(sys.argv[1], user="ana", project="shop")
 for number in range(500):
@@ -339,7 +337,7 @@ def test_turns_are_collected_until_they_fill_a_request() -> None:
     notes = SessionNotes("s1", last_used=100.0)
     assert due(notes, talk(60)) is None
     assert due(notes, talk(60), pause="idle") == "idle"
-    long = [replace(one, text="word " * 300) for one in talk(20)]
+    long = [one._replace(text="word " * 300) for one in talk(20)]
     fired = []
     for length in range(1, 21):
         if due(notes, long[:length]) is not None:
@@ -349,14 +347,14 @@ def test_turns_are_collected_until_they_fill_a_request() -> None:
 
 
 def test_a_batch_is_made_of_whole_turns_within_the_limit() -> None:
-    long = [replace(one, text="word " * 300) for one in talk(20)]
+    long = [one._replace(text="word " * 300) for one in talk(20)]
     batches = []
     while long:
         batches.append(first_batch(long))
         long = long[len(batches[-1]) :]
     assert [len(batch) for batch in batches] == [6, 6, 6, 2]
     assert {batch[0].role for batch in batches} == {"person"}
-    huge = [replace(one, text="word " * 100_000) for one in talk(4)]
+    huge = [one._replace(text="word " * 100_000) for one in talk(4)]
     assert len(first_batch(huge)) == 4  # a message is shortened: both turns fit
 
 
@@ -386,7 +384,7 @@ async def test_ten_turns_take_one_call_at_the_end(memory: Memory) -> None:
 
 async def test_what_is_left_from_a_long_absence_is_read_in_several_calls(memory: Memory) -> None:
     model = SayingModel(*[reply()] * 4)
-    long = [replace(one, text="word " * 300) for one in talk(20)]
+    long = [one._replace(text="word " * 300) for one in talk(20)]
     result = await Extractor(memory, model).after_turn("s1", long, pause="idle")
     assert result is not None
     assert len(model.asked) == 4
@@ -395,7 +393,7 @@ async def test_what_is_left_from_a_long_absence_is_read_in_several_calls(memory:
 
 async def test_only_full_requests_are_made_without_a_pause(memory: Memory) -> None:
     model = SayingModel(*[reply()] * 4)
-    long = [replace(one, text="word " * 300) for one in talk(20)]
+    long = [one._replace(text="word " * 300) for one in talk(20)]
     await Extractor(memory, model).after_turn("s1", long)
     assert len(model.asked) == 3
     assert memory.sessions.load("s1").cursor == 18
@@ -403,7 +401,7 @@ async def test_only_full_requests_are_made_without_a_pause(memory: Memory) -> No
 
 async def test_a_failure_stops_the_reading_where_it_is(memory: Memory) -> None:
     model = SayingModel(reply(), ModelUnavailableError("down"))
-    long = [replace(one, text="word " * 300) for one in talk(20)]
+    long = [one._replace(text="word " * 300) for one in talk(20)]
     result = await Extractor(memory, model).after_turn("s1", long, pause="start")
     assert result is not None
     assert result.failure is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.memory.extraction.preference_statements import preferences_in, without_preferences
+from kogniterm.memory.preference_statements import preferences_in, without_preferences
 
 
 @pytest.mark.parametrize(

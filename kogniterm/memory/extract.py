@@ -10,7 +10,6 @@ replies the messages are skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -19,11 +18,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UnusableValueError, UsageError
 from kogniterm.memory import statements
-from kogniterm.memory.fact_records import Fact, Message, Origin, StoredChange
+from kogniterm.memory.fact_records import Candidate, Fact, Message, Origin, StoredChange
 from kogniterm.memory.recall import cited_facts
 from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.statements import Proposal, Rejection, Statement
-from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words, stems_of
@@ -211,7 +209,10 @@ class Extractor:
         new = [one for one in messages if one.seq > notes.cursor]
         if self.model is None or reason is None:
             return None
-        if reason not in ("remember", "full") and not _worth_reading(new):
+        if reason not in ("remember", "full") and not (
+            sum(one.role != "tool" for one in new) >= ENOUGH
+            or any(statements.worth_reading(_own(one)) for one in new if one.role == "person")
+        ):
             if reason == "start":  # a session that ended; one that paused may go on
                 self._memory.sessions.save(notes._replace(cursor=_last(notes, new)))
             return None
@@ -376,6 +377,8 @@ def _may_touch(target: Fact, proposal: Proposal) -> bool:
     Models retire facts that have nothing to do with the new one: see `update`. A fact of another
     scope may be confirmed, never replaced.
     """
+    from kogniterm.memory.update import shares_a_subject, takes_the_place
+
     candidate = proposal.candidate
     if proposal.relation == "same":
         return shares_a_subject(candidate.text, target.text)
@@ -384,13 +387,6 @@ def _may_touch(target: Fact, proposal: Proposal) -> bool:
     if candidate.slot and "_".join(raw_words(candidate.slot)) == target.slot:
         return True
     return takes_the_place(candidate.text, target.text, candidate.origin.quote)
-
-
-def _worth_reading(new: Sequence[Message]) -> bool:
-    """Return whether there is enough to read, or something that looks worth it by the rules."""
-    return len([one for one in new if one.role != "tool"]) >= ENOUGH or any(
-        statements.worth_reading(_own(one)) for one in new if one.role == "person"
-    )
 
 
 async def _read(
@@ -419,7 +415,7 @@ async def _read(
             failure = Phrase("the model's response could not be read: {detail}", values)
             spent = spent._replace(failure=failure)
             hint = HumanMessage(prompts.text("extract_facts.repair", problem=error))
-            request = replace(request, messages=(*request.messages, hint))
+            request = request._replace(messages=(*request.messages, hint))
     return None, spent, True
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kogniterm.memory import Memory, statements
-from kogniterm.memory.extraction.extract import Extractor
+from kogniterm.memory.extract import Extractor
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.statements import Proposal, Rejection
 from kogniterm.memory.update import takes_the_place
 from tests.memory.conftest import DATA
-from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
+from tests.memory.test_extract import SayingModel, reply, stated, user
 
 SAID = DATA / "said.txt"
 

@@ -1,1 +1,0 @@
-"""Finding facts in what was said, with rules and with a model."""
