@@ -12,7 +12,7 @@ from benchmarks.eval.setups import SetUp, product
 from benchmarks.eval.table import NEWER, Task, tasks
 from benchmarks.measuring import store_figures
 from kogniterm.addons.local_model.weights import DEFAULT_NAME, find, weights_called
-from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox.confinement import GIVES
 
 SETS = {file.stem: file for file in NEWER}
 MODES = {"approved": True, "auto mode": False}

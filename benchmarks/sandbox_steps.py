@@ -27,8 +27,7 @@ from pathlib import Path
 from benchmarks.measuring import PYTHON, ROOT, become_subreaper, middle, quiet, store_figures
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox import namespaces
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
+from kogniterm.execution.sandbox.confinement import GIVES, Sandbox, SandboxKind
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.processes import descendants
 from kogniterm.host.programs import find_program

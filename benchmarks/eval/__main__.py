@@ -31,7 +31,7 @@ from kogniterm.addons.local_model.weights import (
     find,
     weights_called,
 )
-from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox.confinement import GIVES
 
 SET_UPS = ("plain", "kogniterm")
 COLUMNS = {"plain": ("plain", CATALOGUE[0])} | {

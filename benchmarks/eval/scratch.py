@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from kogniterm.execution.process.confined_program import run_confined
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.execution.sandbox_probe import Probe, probe
 
 SECONDS = 20

@@ -8,12 +8,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
+from kogniterm.execution.sandbox.confinement import GIVES, Sandbox, SandboxKind
 from kogniterm.host.programs import find_program
 from kogniterm.host.safe_files import listable
 from kogniterm.storage.folders import private_folder
@@ -34,8 +33,7 @@ _SUCCEEDED = {
 """The reason against a kind in which the attempt of this name succeeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """The best sandbox that refused every attack, and the reasons against the others.
 
     `remains` are attempts that this kind cannot refuse with this kernel. `own_sockets` is whether
@@ -44,7 +42,7 @@ class Probe:
 
     kind: SandboxKind
     program: str = ""
-    reasons: Mapping[SandboxKind | Literal["off"], Phrase] = field(default_factory=dict)
+    reasons: Mapping[SandboxKind | Literal["off"], Phrase] = {}
     remains: tuple[str, ...] = ()
     own_sockets: bool = False
 

@@ -21,10 +21,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kogniterm.errors import StorageError, why
 from kogniterm.host.safe_files import (
@@ -53,8 +52,7 @@ UNDO_OF = "undo of: "
 """The beginning of the stored description of what an undo replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSnapshot:
+class FileSnapshot(NamedTuple):
     """One path as it was: `digest` names the kept content, or the target of a link.
 
     Of kind "other" is what cannot be copied: sockets, devices, pipes, unreadable files. `owner` and
@@ -153,7 +151,7 @@ def put_back(entry: FileSnapshot, kept: Path) -> None:
             with contextlib.suppress(PermissionError):
                 os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
     if kind == "folder":
-        set_mode(replace(entry, mode=entry.mode | 0o700))
+        set_mode(entry._replace(mode=entry.mode | 0o700))
 
 
 def _takes_content(there: os.stat_result, entry: FileSnapshot, born: str) -> bool:
@@ -182,8 +180,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """The most one pre-image may take; a build folder or a data set is not copied for every command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preimage:
+class Preimage(NamedTuple):
     """Copies kept for one action. `skipped` are the paths that were too much, or unreadable.
 
     `after` has the stamp of each path that was there when the action had ended; None as long as
@@ -199,8 +196,7 @@ class Preimage:
     after: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(NamedTuple):
     """A path that differs from how it was: its bytes, None where they are not compared."""
 
     path: str
@@ -217,8 +213,7 @@ class FileDifference:
         return count_changes(unified_diff("", self.before, self.after))
 
 
-@dataclass(frozen=True, slots=True)
-class WayBack:
+class WayBack(NamedTuple):
     """The way back to before `images`, the newest first: what changes, and what stays as it is.
 
     `steps` are the paths as they are and as they will be. Of `changes`, what goes with a folder is
@@ -268,7 +263,7 @@ class PreimageStore:
                     skipped.append(entry.path)
                     continue
                 entries.append(entry if data is None else self._with_content(entry, data))
-            image = replace(image, entries=tuple(entries), skipped=tuple(skipped))
+            image = image._replace(entries=tuple(entries), skipped=tuple(skipped))
             self._write(image)
         return image
 
@@ -280,7 +275,7 @@ class PreimageStore:
         time.sleep(TICK)  # so that every later change has a later time
         with _saving():
             image = _read(file)
-            self._write(replace(image, after=self._stamps(image)))
+            self._write(image._replace(after=self._stamps(image)))
 
     def left_stamps(self, image: Preimage) -> Mapping[str, str]:
         """Return the stamps of what an action left, as they are now where its end is not known."""
@@ -386,10 +381,10 @@ class PreimageStore:
         time.sleep(TICK)
         with _saving():
             if files:
-                self._write(replace(redo, after=self._stamps(redo, below=False)))
+                self._write(redo._replace(after=self._stamps(redo, below=False)))
             for image in way.images if not failed else ():
                 if not any(_lies_below(path, way.kept) for path in _paths(image)):
-                    self._write(replace(image, undone=True))
+                    self._write(image._replace(undone=True))
         for path, reason in failed:
             raise StorageError(
                 "{path} could not be restored: {why}. Other files restored: {count}.",
@@ -459,7 +454,7 @@ class PreimageStore:
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
         blob = self._folder / "contents" / digest
-        entry = replace(entry, digest=digest, size=len(data))
+        entry = entry._replace(digest=digest, size=len(data))
         if not self.holds(entry):
             write_private(blob, data)
         return entry
@@ -484,7 +479,8 @@ class PreimageStore:
 
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
-        data = json.dumps(asdict(image), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        kept = image._asdict() | {"entries": [entry._asdict() for entry in image.entries]}
+        data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
         write_private(self._folder / f"{image.id}.json", data)
 
 

@@ -1,4 +1,4 @@
-"""The user and the machine that KogniTerm runs for, and texts that must not name them.
+"""The user, the machine and the process that KogniTerm runs for, and texts that must not name them.
 
 Each name is replaced by the same word wherever it stands, so that a path stays the same path in
 every command and output.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from kogniterm.host.processes import start_of, this_boot
 
 HOME = "/home/user"
 LOGIN = "user"
@@ -43,8 +46,7 @@ def name_of(number: int) -> str:
         return str(number)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNames:
+class OwnNames(NamedTuple):
     """The names of a user on a machine; an unknown one is empty or missing."""
 
     homes: tuple[str, ...] = ()
@@ -56,8 +58,6 @@ class OwnNames:
 
 def own_names() -> OwnNames:
     """Return the names of this process's user on this machine."""
-    import socket
-
     from kogniterm.settings import environment  # its only reader
 
     variables = environment()
@@ -119,3 +119,37 @@ def without_names(names: OwnNames) -> Callable[[str], str]:
     longest_first = sorted(replaced, key=len, reverse=True)
     pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
     return lambda text: pattern.sub(lambda match: replaced[match[0]], text)
+
+
+class Holder(NamedTuple):
+    """One process on one machine. `boot` names the boot and the process-number space."""
+
+    host: str
+    boot: str
+    pid: int
+    started: str
+
+    @property
+    def machine_boot(self) -> str:
+        """The boot alone, without the process-number space."""
+        return self.boot.partition("/")[0]
+
+    @property
+    def lives_here(self) -> bool:
+        """True while the process lives, if it is of this process-number space."""
+        return start_of(self.pid) == self.started
+
+    def is_gone(self, me: Holder, *, expired: bool) -> bool:
+        """Return whether it can no longer write, as far as `me` can tell.
+
+        The same process-number space: ask the system. The same machine after a restart: gone. The
+        same boot in another container, or another machine: only when it has been silent.
+        """
+        if (self.host, self.boot) == (me.host, me.boot):
+            return not self.lives_here
+        return expired or (self.host == me.host and self.machine_boot != me.machine_boot)
+
+
+def this_process() -> Holder:
+    pid = os.getpid()
+    return Holder(socket.gethostname(), this_boot(), pid, start_of(pid) or "unknown")

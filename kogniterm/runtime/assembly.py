@@ -67,8 +67,7 @@ from kogniterm.runtime.session import Extensions, LiveSession
 from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
 from kogniterm.runtime.trust.project_places import ProjectFile, walk
-from kogniterm.runtime.trust.trust_sources import policy_texts, trusted_files
-from kogniterm.runtime.trust.trust_store import TrustStore
+from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
 from kogniterm.runtime.turn import TurnServices
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import (

@@ -11,7 +11,7 @@ from shutil import rmtree
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.host.holder import Holder, this_process
+from kogniterm.host.identity import Holder, this_process
 from kogniterm.paths import LAST, SessionId
 from kogniterm.sessions import session_search
 from kogniterm.sessions.anchor import Anchor, note_removal

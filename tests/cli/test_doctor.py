@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kogniterm import settings
-from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox.confinement import GIVES
 from kogniterm.execution.sandbox_probe import Probe, probe
 from kogniterm.paths import Paths
 from kogniterm.runtime.operations import health_checks

@@ -13,7 +13,7 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor, Lane
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.types import CommandResult
 from tests.support.executing import KINDS, PATIENCE, Sink, outside_tmp, sandbox_round
 from tests.support.forge import until

@@ -15,8 +15,7 @@ from kogniterm.runtime.inputs.agent_turn import address_agent
 from kogniterm.runtime.inputs.custom_commands import command_input, custom_commands_of
 from kogniterm.runtime.operations import trust_actions
 from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.trust.trust_sources import trust_files, trust_store
-from kogniterm.runtime.trust.trust_store import TrustStore
+from kogniterm.runtime.trust.trust_store import TrustStore, trust_files, trust_store
 from kogniterm.types import UserInput
 from tests.flows.conftest import Flow, MakeFlow
 from tests.support.programs import require_sandbox

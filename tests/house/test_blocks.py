@@ -25,8 +25,8 @@ from kogniterm.execution.command_script import read_command_script
 from kogniterm.models import text_tool_calls
 from kogniterm.models.catalog import price_of
 from kogniterm.models.scripted_model import read_script
-from kogniterm.runtime.extensions.agent_files import AgentFile, parse_agent
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
+from kogniterm.runtime.extensions.session_agents import AgentFile, parse_agent
 from kogniterm.runtime.inputs.custom_commands import CustomCommand, parse_command
 from kogniterm.runtime.plan_edits import read_plan
 from kogniterm.runtime.services.policy_service import rules_of

@@ -225,7 +225,6 @@ def plant(root: Path) -> None:
         "sessions/fold.py": "class _SessionRow:\n    pass\n",
         "memory/__init__.py": "",
         "memory/extract.py": "",
-        "memory/extract.py": "",
         "sessions/other.py": "from kogniterm import sessions\n",
         "execution/__init__.py": "",
         "execution/undo.py": "",

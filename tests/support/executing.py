@@ -12,8 +12,7 @@ from pathlib import Path
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.host.processes import descendants, process_state, process_words
 from kogniterm.types import CommandResult, Waiting
 from tests.support.programs import require_sandbox

@@ -21,7 +21,7 @@ from typing import Literal
 
 import pytest
 
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.execution.sandbox_probe import Probe, probe
 from kogniterm.host.programs import find_program
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox.confinement import GIVES
 from tests.support.programs import require_sandbox
 from tests.support.real_terminal import User
 from tests.support.typing_user import (

@@ -29,7 +29,7 @@ from kogniterm.addons.fleet.queue_values import (
     WorkerInfo,
 )
 from kogniterm.errors import UsageError
-from kogniterm.host.holder import Holder, this_process
+from kogniterm.host.identity import Holder, this_process
 from kogniterm.sessions.journal import codec
 from kogniterm.storage.database import Database, Row
 from kogniterm.storage.drivers import DuplicateError, Migration, Schema, user_table

@@ -21,7 +21,7 @@ from kogniterm import prompts
 from kogniterm.addons.fleet.queue_values import QueuedTask, TaskEnd
 from kogniterm.addons.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
-from kogniterm.host.holder import Holder
+from kogniterm.host.identity import Holder
 from kogniterm.host.installation import own_command
 from kogniterm.host.processes import process_state
 from kogniterm.paths import SessionId

@@ -21,7 +21,7 @@ from kogniterm.addons.fleet.task_database import HEARTBEAT
 from kogniterm.addons.fleet.task_run import GRACE, TaskRun, next_words, stop_child
 from kogniterm.addons.fleet.task_workspaces import TaskWorkspaces
 from kogniterm.errors import StorageCorruptError, StorageError
-from kogniterm.host.holder import Holder, this_process
+from kogniterm.host.identity import Holder, this_process
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.unattended.signed_answers import open_question
 from kogniterm.sessions.journal.journal import load_state

@@ -196,7 +196,7 @@ def _own_rules(file: Path | None) -> RuleSet:
 def _project_rules(folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
     """Return the trusted rules of the project in `folder`, and notices about files not trusted."""
     from kogniterm.runtime.services.policy_service import project_rules_of
-    from kogniterm.runtime.trust.trust_sources import policy_texts, trusted_files
+    from kogniterm.runtime.trust.trust_store import policy_texts, trusted_files
 
     files, notices = trusted_files(paths_in_use(), Path(folder))
     return project_rules_of(policy_texts(files)), notices

@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(call: CallOptions, *, show: bool, revoke: bool, listed: bool) -> Report:
     """Show, trust or revoke."""
     from kogniterm.runtime.operations import trust_actions
-    from kogniterm.runtime.trust.trust_sources import trust_store
+    from kogniterm.runtime.trust.trust_store import trust_store
 
     paths = paths_in_use()
     if listed:

@@ -298,7 +298,7 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
 
 def sandbox_findings(found: Probe) -> Iterator[Finding]:
     """Yield which sandbox works, what it lacks, and why a stronger one does not work."""
-    from kogniterm.execution.sandbox.kinds import GIVES
+    from kogniterm.execution.sandbox.confinement import GIVES
 
     missing = "bubblewrap" in found.reasons and find_program("bwrap") is None
     refused = [

@@ -29,7 +29,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     known_secrets,
 )
 from kogniterm.runtime.operations.action import Report, Shown
-from kogniterm.runtime.trust.trust_sources import trusted_files
+from kogniterm.runtime.trust.trust_store import trusted_files
 from kogniterm.runtime.user_secrets import without_own
 from kogniterm.sessions.fold import SessionState
 from kogniterm.settings import Settings

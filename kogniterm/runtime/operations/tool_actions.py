@@ -110,7 +110,7 @@ def tools_of_folder(settings: Settings, paths: Paths, folder: str) -> Listed:
     from kogniterm.runtime.extensions.servers.mcp_servers import Surroundings, open_servers
     from kogniterm.runtime.extensions.tool_service import gather_tools
     from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
-    from kogniterm.runtime.trust.trust_sources import policy_texts, trusted_files
+    from kogniterm.runtime.trust.trust_store import policy_texts, trusted_files
     from kogniterm.settings import environment
 
     files, notices = trusted_files(paths, Path(folder))

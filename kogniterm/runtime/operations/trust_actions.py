@@ -14,7 +14,9 @@ from kogniterm.runtime.services.policy_service import project_rules_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.plugin_folders import REVOKE
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.runtime.trust.trust_sources import (
+from kogniterm.runtime.trust.trust_store import (
+    TrustFinding,
+    joined,
     own_plugins,
     policy_texts,
     revoke_trust,
@@ -23,7 +25,6 @@ from kogniterm.runtime.trust.trust_sources import (
     trust_store,
     trusted_files,
 )
-from kogniterm.runtime.trust.trust_store import TrustFinding, joined
 from kogniterm.sessions.records import Noted
 from kogniterm.types import Phrase
 

@@ -20,8 +20,7 @@ from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.processes import start_of
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.runtime.trust.project_places import SHARED_PLACES, ProjectFile, ProjectWalk
-from kogniterm.runtime.trust.trust_sources import trusted_files
-from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS
+from kogniterm.runtime.trust.trust_store import TRUSTED_TEXTS, trusted_files
 from kogniterm.storage.folders import try_lock
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase

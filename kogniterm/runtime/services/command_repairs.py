@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -77,8 +76,7 @@ class Repair(NamedTuple):
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """A command that ran to its end, and where: `step` is the plan step that was open."""
 
     seq: int
@@ -92,7 +90,7 @@ class _Run:
     looks: bool
     edited: tuple[str, ...] = ()
     """The files that were edited since the command before."""
-    words: tuple[str, ...] = field(default=())
+    words: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -10,16 +10,15 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from kogniterm import prompts
 from kogniterm.agent.messages import artifact_of, note
 from kogniterm.paths import Paths
-from kogniterm.runtime.trust.instruction_places import with_imports
-from kogniterm.runtime.trust.project_places import ProjectFile, readable_text
+from kogniterm.runtime.trust.project_places import ProjectFile, readable_text, with_imports
 from kogniterm.sessions.records import NESTED
 from kogniterm.types import Phrase
 
@@ -95,8 +94,7 @@ def _block(element: str, name: str, text: str) -> str:
     return f'<{element} file="{shown}">\n{text.strip()}\n</{element}>'
 
 
-@dataclass(frozen=True, slots=True)
-class NestedInstructions:
+class NestedInstructions(NamedTuple):
     """The trusted instruction files of folders below the workspace, which is given resolved."""
 
     workspace: str = ""

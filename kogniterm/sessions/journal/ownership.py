@@ -15,7 +15,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError, StorageLockedError
-from kogniterm.host.holder import Holder
+from kogniterm.host.identity import Holder
 from kogniterm.storage.drivers import DuplicateError
 
 if TYPE_CHECKING:

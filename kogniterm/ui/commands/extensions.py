@@ -16,8 +16,8 @@ from kogniterm.ui.repl import Repl
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kogniterm.runtime.extensions.agent_files import AgentFile
     from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
+    from kogniterm.runtime.extensions.session_agents import AgentFile
     from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill
     from kogniterm.runtime.operations.action import Shown
 

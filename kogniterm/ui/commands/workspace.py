@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ def show_difference(difference: FileDifference) -> str:
 def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
     """Write the differences as diffs."""
     for difference in differences:
-        near = replace(difference, path=seen_from(repl.session.folder, difference.path))
+        near = difference._replace(path=seen_from(repl.session.folder, difference.path))
         _write_diff(repl, show_difference(near))
 
 

@@ -29,8 +29,8 @@ from kogniterm.addons.import_agents.import_settings import (
 from kogniterm.errors import KognitermError
 from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
-from kogniterm.runtime.extensions.agent_files import AgentFile, agents_of_folder
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
+from kogniterm.runtime.extensions.session_agents import AgentFile, agents_of_folder
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.inputs.custom_commands import CustomCommand, commands_of_folder
 from kogniterm.tools.mcp.server_config import parse_servers

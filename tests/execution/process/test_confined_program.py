@@ -14,8 +14,7 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.processes import descendants
 from tests.support.executing import KINDS, alive, sandbox_round

@@ -13,8 +13,7 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.execution.sandbox_probe import probe
 from tests.support.executing import (
     BUILT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from tests.support.executing import BUILT, ran, session
 from tests.support.programs import require
 

@@ -12,8 +12,7 @@ import pytest
 
 from kogniterm.execution.process.confined_program import run_confined
 from kogniterm.execution.sandbox import planted
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.execution.sandbox_probe import Probe
 from kogniterm.paths import Paths
 from kogniterm.runtime.services import policy_service

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox.confinement import GIVES
 
 PAGE = Path(__file__).parents[3] / "docs" / "approval.md"
 ROW = re.compile(r"^\|.*\(`(\w+)`\) \| (.+) \|$", re.MULTILINE)

@@ -19,7 +19,7 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.host.processes import descendants
 from tests.support import socket_attacks
 from tests.support.executing import BUILT, PATIENCE, outside_tmp, sandbox_round

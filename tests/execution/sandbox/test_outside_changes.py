@@ -17,7 +17,7 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.host.processes import descendants
 from tests.support.executing import BUILT, KINDS, ran, sandbox_round, session
 from tests.support.forge import until

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.execution import open_executor
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.execution.sandbox.planted import find_planted
 from kogniterm.execution.sandbox.reach import folder_state
 from kogniterm.host.programs import SYSTEM_PATH, find_program

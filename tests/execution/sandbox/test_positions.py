@@ -16,8 +16,7 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from tests.support.executing import KINDS, PATIENCE, alive, outside_tmp, sandbox_round
 
 PYTHON = shutil.which("python3") or "python3"

@@ -17,9 +17,8 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.confinement import GIVES, Sandbox, SandboxKind
 from kogniterm.execution.sandbox.kernel_rules import ruleset_of
-from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
 from kogniterm.execution.sandbox.reach import folder_state, is_unchanged, lasting_state
 from kogniterm.execution.sandbox_probe import probe
 from kogniterm.types import CommandResult

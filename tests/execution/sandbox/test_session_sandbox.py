@@ -17,7 +17,7 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
 from kogniterm.host.processes import descendants
 from tests.support.executing import (

@@ -13,8 +13,7 @@ from kogniterm.approval import classify
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.runtime.turn_ports import SandboxFindings
 from kogniterm.types import CommandResult, Decision

@@ -8,12 +8,6 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.paths import Paths
-from kogniterm.runtime.trust.instruction_places import (
-    MOST_NESTED,
-    files_of_folder,
-    folders_above,
-    imports_of,
-)
 from kogniterm.runtime.trust.instruction_texts import (
     MOST_TEXT,
     NestedInstructions,
@@ -21,7 +15,14 @@ from kogniterm.runtime.trust.instruction_texts import (
     instructions_text,
     too_much,
 )
-from kogniterm.runtime.trust.project_places import MAX_FILE, walk
+from kogniterm.runtime.trust.project_places import (
+    MAX_FILE,
+    MOST_NESTED,
+    files_of_folder,
+    folders_above,
+    imports_of,
+    walk,
+)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from kogniterm.paths import Paths
 from kogniterm.runtime.trust.instruction_texts import instructions_text
 from kogniterm.runtime.trust.project_places import MAX_FILE, walk
-from kogniterm.runtime.trust.trust_sources import trusted_files
-from kogniterm.runtime.trust.trust_store import TrustStore, compare
+from kogniterm.runtime.trust.trust_store import TrustStore, compare, trusted_files
 from kogniterm.text.file_text import unified_diff
 from tests.support.ordinary import ordinary
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
-from kogniterm.host.holder import Holder, this_process
+from kogniterm.host.identity import Holder, this_process
 from kogniterm.host.processes import start_of
 from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.journal.ownership import SessionBusyError

@@ -338,7 +338,7 @@ def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
 
 def _cancel(call: CallOptions, tasks: list[str], batch: str | None, state: str | None) -> Report:
     from kogniterm.addons.fleet.task_run import stop_child
-    from kogniterm.host.holder import this_process
+    from kogniterm.host.identity import this_process
     from kogniterm.sessions.journal.ownership import held_here
 
     with _tasks(call) as queue:

@@ -114,7 +114,7 @@ def _task(request: TaskRequest, text: str, data: str | None, **given: Any) -> Ne
 def _queue(request: TaskRequest, name: str | None) -> str:
     if name is None and request.here:
         from kogniterm.addons.fleet.worker_loop import host_queue
-        from kogniterm.host.holder import this_process
+        from kogniterm.host.identity import this_process
 
         return host_queue(this_process().host)
     return _name(name or request.queue, "--queue")

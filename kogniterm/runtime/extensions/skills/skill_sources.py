@@ -36,8 +36,7 @@ from kogniterm.runtime.trust.project_places import (
     pinned_files,
     walk,
 )
-from kogniterm.runtime.trust.trust_sources import trust_sources
-from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
+from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore, trust_sources
 from kogniterm.storage.folders import read_own_json, write_private
 from kogniterm.text.shorten import one_line
 from kogniterm.text.spelling import closest_word

@@ -18,7 +18,7 @@ from kogniterm.runtime.extensions.servers.mcp_servers import (
     open_servers,
 )
 from kogniterm.runtime.operations.action import Report, Shown
-from kogniterm.runtime.trust.trust_sources import trusted_files
+from kogniterm.runtime.trust.trust_store import trusted_files
 from kogniterm.settings import environment
 from kogniterm.settings.user_files import entries_data, entries_in, read_if_there
 from kogniterm.storage.folders import write_private

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import load_servers, unknown_server
-from kogniterm.runtime.trust.trust_sources import trusted_files
+from kogniterm.runtime.trust.trust_store import trusted_files
 from kogniterm.settings import environment
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
