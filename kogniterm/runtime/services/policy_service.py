@@ -33,7 +33,7 @@ from kogniterm.execution.effect_preview import (
 )
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox_probe import Probe, probe
+from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.safe_git import (
     find_started,
     remote_addresses,
@@ -695,17 +695,11 @@ def _needs_no_sandbox(effect: Effect) -> bool:
     return effect.outside and effect.kind in CHANGING_KINDS
 
 
-_WORKING: dict[str, Probe] = {}
-"""Sandboxes that worked in this process, by the wanted kind: hooks and sessions share them."""
-
-
 def open_sandbox(
     settings: Settings, paths: Paths, workspace: str
 ) -> tuple[Sandbox, tuple[Phrase, ...]]:
     """Return the sandbox of a session's commands, and why no kind works where it is of none."""
-    found = _WORKING.get(settings.sandbox) or probe(paths.data / "probe", settings.sandbox)
-    if found.kind != "none":
-        _WORKING[settings.sandbox] = found
+    found = probe(paths.data / "probe", settings.sandbox)
     reasons = [Phrase("{kind}: {reason}", {"kind": kind, "reason": reason})
                for kind, reason in found.reasons.items()]  # fmt: skip
     environ = environment()
