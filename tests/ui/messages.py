@@ -42,7 +42,7 @@ TEMPLATES = {
     "storage/drivers.py",
     "execution/effect_preview.py",
     "runtime/budgets.py",
-    "settings/loading.py",
+    "settings/schema.py",
 }
 """Modules that choose a template from a table: every string with a placeholder counts, and so
 do the values of a table called _KINDS."""
