@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 import sys
 import textwrap
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from kogniterm.errors import OutcomeNotWrittenError
 from kogniterm.runtime.fixed_questions import RecoveryChoice, RecoveryQuestion
 from kogniterm.sessions.records import Intent
-from kogniterm.types import Answer, events
+from kogniterm.types import ActionRequest, Answer, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import start_run
 from tests.support.forge import Forge, Started, until
@@ -134,6 +136,20 @@ async def test_what_was_decided_and_not_started_is_asked_again(
     await resumed(flow, "skip")
     assert count(flow) == 1
     assert len(flow.user.asked) == 1
+
+
+async def test_what_a_user_is_asked_about_is_stored_by_then(make_flow: MakeFlow) -> None:
+    stored: list[str] = []
+
+    def look(request: ActionRequest) -> Decision:
+        (file,) = flow.data.glob("*.db")
+        with closing(sqlite3.connect(file)) as database:
+            stored.extend(kind for (kind,) in database.execute("SELECT kind FROM records"))
+        return yes(request)
+
+    flow = make_flow(COUNTED, decisions=[look], approval_mode="manual")
+    await flow.run()
+    assert stored[-2:] == ["request", "verdict"]
 
 
 @pytest.mark.parametrize(
