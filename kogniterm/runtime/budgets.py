@@ -204,9 +204,9 @@ class TurnCount:
     `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with
     who refused. `plan_left` is whether a plan that was made in plan mode waits for a user, who is
-    not there. `earlier` is the usage before this turn, and `others`
-    what other models took of it. The time in which the turn `waited` for
-    the user is not part of its seconds, nor does it run into `deadline`. At a limit one question
+    not there. `earlier` is the usage before this turn, and `others` what other models took of it.
+    The time in which the turn `waited` for the user is not part of its seconds, nor does it run
+    into `deadline`; `before_question` stores what the question is about. At a limit one question
     is asked at a time (`asking`); `ended` is the limit at which the user ended the turn.
     """
 
@@ -214,6 +214,7 @@ class TurnCount:
         self,
         budget: Budget,
         clock: Clock,
+        before_question: Callable[[], None] = lambda: None,
         *,
         plan_before: Plan | None = None,
         earlier: Usage | None = None,
@@ -221,6 +222,7 @@ class TurnCount:
     ) -> None:
         self.budget = budget
         self.clock = clock
+        self.before_question = before_question
         self.steps = 0
         self.purpose = ""
         self.usage = Usage()
@@ -268,7 +270,8 @@ class TurnCount:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count the time of a question to the user as waiting."""
+        """Count the time of a question to the user, which is asked inside, as waiting."""
+        self.before_question()
         since, deadline = self.clock.monotonic(), self.deadline
         if deadline is not None:
             deadline.reschedule(None)

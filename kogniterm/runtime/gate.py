@@ -139,11 +139,10 @@ class Gate:
             elif answer is not None:
                 decision = answer
             else:
-                self.journal.journal.write_held()
-                if io.attended:
-                    io.sink(events.ApprovalAsked(request.id))
-                    self.extensions.asking(request, io.sink)
                 with count.waiting():
+                    if io.attended:
+                        io.sink(events.ApprovalAsked(request.id))
+                        self.extensions.asking(request, io.sink)
                     decision = await io.approver.decide(request, report, verdict)
                 decision = replace(decision, reason=self.journal.redact(decision.reason))
             if decision.kind == "approve" and (answer or self.modes.approval != mode):
@@ -160,7 +159,7 @@ class Gate:
                 decision = Decision("approve", request.command, decision.by)
                 break
         if decision.kind == "approve":
-            decision = await self._with_values(decision)
+            decision = await self._with_values(decision, count)
         # The intent or refusal that follows is durable, and all that is held is written with it.
         self.journal.record(Decided(request.id, decision), hold=True)
         io.sink(self.decision_event(proposed, decision))
@@ -176,11 +175,10 @@ class Gate:
         approver = io.approver
         if len(asked) < 2 or not isinstance(approver, JointApprover):
             return [None] * len(asked)
-        self.journal.journal.write_held()
-        for one in asked:
-            io.sink(events.ApprovalAsked(one.request.id))
-            self.extensions.asking(one.request, io.sink)
         with count.waiting():
+            for one in asked:
+                io.sink(events.ApprovalAsked(one.request.id))
+                self.extensions.asking(one.request, io.sink)
             answers = await approver.decide_together(asked)
         if answers is None:
             return [None] * len(asked)
@@ -191,11 +189,12 @@ class Gate:
         shown = self.journal.shown_decision(request.id, decision)
         return events.ActionDecided(self.journal.show_request(request), shown)
 
-    async def _with_values(self, decision: Decision) -> Decision:
+    async def _with_values(self, decision: Decision, count: TurnCount) -> Decision:
         """Ask for the values of secrets that the command needs and this process does not know."""
         given = self.journal.given
         for name in given.missing(decision.command):
-            value = await given.ask(name) if given.ask is not None else None
+            with count.waiting():
+                value = await given.ask(name) if given.ask is not None else None
             try:
                 given.give(value or "", name, told=True)
             except UsageError as error:

@@ -117,7 +117,6 @@ class Runner:
         """
         if request.effect == "person":
             # A question starts nothing, so no outcome can be unknown: a resume asks again.
-            self.journal.journal.write_held()
             with count.waiting():
                 await self.end_tool(request, await self.run_tool(request), io, count)
             return None

@@ -51,7 +51,6 @@ async def review_plan(
     """Settle a plan that waits; return whether it was approved just as the model wrote it."""
     previous = journal.state.plan
     plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
-    journal.journal.write_held()
     with count.waiting():
         review = await _review_plan(journal, modes, plan, previous, io, request.id)
     review = review._replace(

@@ -82,6 +82,7 @@ class TurnServices:
         return TurnCount(
             self.budget,
             self.journal.clock,
+            self.journal.journal.write_held,
             plan_before=before,
             earlier=state.usage,
             others=state.others_usage,

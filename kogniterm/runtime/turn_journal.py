@@ -201,7 +201,7 @@ class TurnJournal:
         """Append `body` to the journal, redacted, and advance the state by it; return what it got.
 
         Inputs, observations and notes are redacted by whoever makes them. With `hold` it is
-        written with the next record, or when somebody is asked (`SessionJournal.write_held`).
+        written with the next record, or before somebody is asked (`TurnCount.waiting`).
         """
         body = cast("_Body", self._redact_body(body))
         # Before a record holds a text with a new number: the next process continues behind it,
