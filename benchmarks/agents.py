@@ -198,30 +198,30 @@ def warmed(agent: Agent, server: ScriptedServer) -> Iterator[Agent]:
     """Yield KogniTerm as it starts beside its warm server; end that."""
     environ = {key: value for key, value in agent.environ.items() if key != "KOGNITERM_WARM"}
     warm = replace(agent, name=agent.name.replace("plain", "warm"), environ=environ)
-    with serving(warm, lambda: warm.one_shot(server, warm.free, 0)) as servers:
-        warm = replace(warm, servers=servers, warm=True)
+    with serving(warm.home, lambda: warm.one_shot(server, warm.free, 0)):
         until = time.monotonic() + PATIENCE
-        while True:
+        while warm.servers != (found := servers_of(warm.home)):  # it goes on in a process it forks
+            warm = replace(warm, servers=found, warm=True)
             try:
                 warm.one_shot(server, warm.free, 0)
-                break
             except SystemExit:  # the server still loads
                 if time.monotonic() > until:
                     raise
+                warm = replace(warm, servers=())
         yield warm
 
 
 @contextmanager
-def serving(agent: Agent, start: Callable[[], object]) -> Iterator[tuple[int, ...]]:
-    """Yield the processes that a start leaves running for the next; end them."""
+def serving(folder: Path, start: Callable[[], object]) -> Iterator[None]:
+    """Leave running what a start leaves for the next; end in the end what has this home."""
     become_subreaper(0)
     try:
         start()
         become_subreaper()
-        yield servers_of(agent.home)
+        yield
     finally:
         become_subreaper()
-        for process in servers_of(agent.home):
+        for process in servers_of(folder):
             end_tree(process)
 
 
@@ -258,9 +258,9 @@ def peers(folder: Path, server: ScriptedServer) -> Iterator[list[Agent]]:
     alone = Agent("codex --no-daemon", folder, environ, [*served.prompt, "--no-daemon"], "›")
     start = partial(subprocess.run, [codex, "app-server", "daemon", "start"], env=environ,
                     check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    with serving(served, start) as servers:
+    with serving(folder, start):
         yield [
-            replace(served, servers=servers),
+            replace(served, servers=servers_of(folder)),
             alone,
             Agent("Claude Code", folder, environ, [claude], "❯",
                   [claude, "--allowedTools", "Bash", "-p"]),
@@ -270,7 +270,10 @@ def peers(folder: Path, server: ScriptedServer) -> Iterator[list[Agent]]:
 def compare(
     at: Place, runs: int, *, with_peers: bool = False, before: Sequence[str] = ()
 ) -> list[Row]:
-    """Measure the table in each environment; `before` starts KogniTerm of an earlier state."""
+    """Measure the table in each environment; `before` starts KogniTerm of an earlier state.
+
+    That one has no used home: it cannot read what this state writes.
+    """
     server, found = ScriptedServer(), list[Row]()
     fill(used := at.folder / "used")
     starts = {"KogniTerm plain": at.kogniterm} | ({"before, plain": before} if before else {})
@@ -279,7 +282,8 @@ def compare(
         for login in LOGINS:
             agents = [replace(one, environ=in_login(one.environ, login)) for one in others]
             with ExitStack() as stack:
-                for (name, start), kind in itertools.product(starts.items(), ("", ", used home")):
+                homes = [(name, start, "") for name, start in starts.items()]
+                for name, start, kind in [*homes, ("KogniTerm plain", at.kogniterm, ", used home")]:
                     folder = at.folder / login / (name + kind)
                     folder.mkdir(parents=True)
                     if kind:
