@@ -97,6 +97,7 @@ _STAND_INS: Mapping[str, Mapping[str, Callable[[], dict[str, Any]]]] = {
             "configure": _ignore_call,
         },
         "langsmith.run_helpers": lambda: {
+            "get_current_run_tree": _ignore_call,
             "get_tracing_context": _nothing_traced,
             "_set_tracing_context": _ignore_call,
         },

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "KOGNITERM_WARM"
-PLAIN_NAMES = ("CI", "GLIBC_TUNABLES", "PY_SAX_PARSER")
+PLAIN_NAMES = (
+    "ANTHROPIC_LOG", "CI", "DEFER_PYDANTIC_BUILD", "GLIBC_TUNABLES", "OPENAI_LOG",
+    "OTEL_PYTHON_CONTEXT", "PY_SAX_PARSER",
+)  # fmt: skip
 PLAIN_PREFIXES = (
     "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "SUDO_", "WCWIDTH_", "WEBSOCKETS_",
     "_PYTHON",
@@ -34,6 +37,9 @@ VERBS = (
 )  # fmt: skip
 """The commands that may start warm, as the prompt does. The others load little, or set up or check
 the installation itself; a worker stays for weeks, and its children start warm."""
+CLIENT_LIBRARIES = ("langchain_google_genai", "langchain_openai", "langchain_anthropic")
+"""Clients of providers, which take 0.6 to 2 s to import: a server loads those that calls have used.
+That of Ollama makes a client, of the variables that it finds, while it is loaded."""
 UNTOLD = (_signal.SIGPIPE, _signal.SIGXFSZ)
 """Signals that every Python ignores by itself."""
 
@@ -70,6 +76,11 @@ def plain_variables(environ: Mapping[str, str]) -> list[str]:
         or (name == "PYTHONPATH" and "sitecustomize" in sys.modules)
         or (name == SWITCH and value.lower() == "off")
     ]
+
+
+def loaded_clients() -> list[str]:
+    """Return the client libraries that this process has loaded."""
+    return [name for name in CLIENT_LIBRARIES if name in sys.modules]
 
 
 _READ_AT_START = frozenset(

@@ -1,10 +1,10 @@
 """The warm server: loads the libraries, and forks a session for each client.
 
-    python -P -m kogniterm.addons.warm.warm_server LOCK SOCKET
+    python -P -m kogniterm.addons.warm.warm_server LOCK SOCKET [CLIENT …]
 
-It reads no settings, no key and no file of a project: it imports modules, and its environment holds
-the home, the locale and what the interpreter reads. It never reads a word of a client, so no client
-can hold it up.
+CLIENT is a client library of a provider that was used before. The server reads no settings, no key
+and no file of a project: it imports modules, and its environment holds the home, the locale and
+what the interpreter reads. It never reads a word of a client, so no client can hold it up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,9 +43,8 @@ PRELOADED = (
     "kogniterm.approval.analysis.same_command",
     "kogniterm.approval.analysis.sandbox_failures",
 )
-"""Modules that lead, with `FIRST_TURN`, to most of what a turn imports. The rest, and the client
-libraries of the providers, would take more memory than a server may have that perhaps waits in
-vain."""
+"""Modules that lead, with `FIRST_TURN`, to most of what a turn imports. The rest would take more
+memory than a server may have that perhaps waits in vain."""
 _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 """Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _PEER = struct.Struct("3i")
@@ -63,20 +62,21 @@ _INHERITED_FILES = (
 is none of them."""
 
 
-def main(lock: int, bound: int, idle: float = IDLE_SECONDS) -> None:
+def main(lock: int, bound: int, clients: Sequence[str] = (), idle: float = IDLE_SECONDS) -> None:
     """Serve at the socket `bound` until there was no session for `idle` seconds.
 
-    Both descriptors are from `warm_start`; the process holds the lock.
+    `clients` are of `CLIENT_LIBRARIES`, and loaded too. Both descriptors are from `warm_start`; the
+    process holds the lock.
     """
     os.umask(0o077)
     os.pwrite(lock, b"%-9d" % os.getpid(), 0)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, bound)
     if Path(os.fsdecode(listener.getsockname())).name == socket_name():
-        _serve(listener, lock, idle)
+        _serve(listener, lock, clients, idle)
 
 
-def _serve(listener: socket.socket, lock: int, idle: float) -> None:
-    files = _load()
+def _serve(listener: socket.socket, lock: int, clients: Sequence[str], idle: float) -> None:
+    files = _load(clients)
     stamps = _stamps(files)
     from kogniterm.addons.warm.warm_session import be_session
 
@@ -105,7 +105,7 @@ def _serve(listener: socket.socket, lock: int, idle: float) -> None:
                 be_session(connection, client, server, lambda: _stamps(files) == stamps)
 
 
-def _load() -> str:
+def _load(clients: Sequence[str]) -> str:
     """Import the libraries; return the names of all files that this depends on, with NUL between.
 
     It is one string, because to use the names that the modules have would copy the memory around
@@ -116,7 +116,7 @@ def _load() -> str:
 
     gc.disable()
     keep_out()
-    for module in (*PRELOADED, *FIRST_TURN):
+    for module in (*PRELOADED, *FIRST_TURN, *clients):
         importlib.import_module(module)
         gc.collect(0)
     _prepare()
@@ -174,4 +174,4 @@ def _inherited_state(pid: int | str) -> Iterator[object]:
 
 if __name__ == "__main__":
     if os.fork() == 0:  # whoever started the server has nothing to wait for
-        main(*map(int, sys.argv[1:]))
+        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

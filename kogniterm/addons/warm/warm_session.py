@@ -49,7 +49,12 @@ def be_session(
         connection.send(place.READY)
         if connection.recv(20) == place.GO:
             connection.settimeout(None)
+            before = place.loaded_clients()
             status = _run() & 0xFF
+            if place.loaded_clients() != before:
+                from kogniterm.addons.warm.warm_start import replace_server
+
+                replace_server(server)
             connection.send(b"%d" % status)
     except (OSError, ValueError):
         pass  # the client is gone, or is none

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +26,8 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
 """Variables that the server gets beside the interpreter's: its own modules, and the locale."""
 _SERVER = ("-P", "-m", "kogniterm.addons.warm.warm_server")
 _USED = "kogniterm.agent.graph"
+END_SECONDS = 1.0
+"""Most seconds to wait for the end of a server that has been told to end."""
 
 
 class WarmServer(NamedTuple):
@@ -37,8 +41,22 @@ class WarmServer(NamedTuple):
 def start_for_next_call() -> None:
     """Start the server in the background if none runs and it would have made this call faster."""
     # A container ends with its first process, and the server with it.
-    if _USED not in sys.modules or os.getpid() == 1 or not place.may_be_warm(sys.argv[1:]):
-        return
+    if _USED in sys.modules and os.getpid() != 1 and place.may_be_warm(sys.argv[1:]):
+        _start()
+
+
+def replace_server(server: int) -> None:
+    """Replace the server that this session was forked from by one with its client libraries too."""
+    with suppress(OSError):
+        opened = os.pidfd_open(server)
+        with closing_descriptor(opened):
+            if os.getppid() == server:  # else it has ended, or another session has replaced it
+                signal.pidfd_send_signal(opened, signal.SIGTERM)
+                select.select([opened], [], [], END_SECONDS)
+                _start()
+
+
+def _start() -> None:
     environ = environment()
     with suppress(KognitermError, OSError):
         if quick(environ).warm == "off" or (folder := make_folder(environ)) is None:
@@ -50,7 +68,7 @@ def start_for_next_call() -> None:
             if sys.flags.utf8_mode and "PYTHONUTF8" not in environ:
                 given["LC_CTYPE"] = "C"  # for which this interpreter has set another
             start_apart(
-                [sys.executable, *words, *_SERVER, *map(str, taken)],
+                [sys.executable, *words, *_SERVER, *map(str, taken), *place.loaded_clients()],
                 env=given | place.interpreter_variables(environ),
                 descriptors=taken,
             )  # which forks the server and ends

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.host.installation import own_command
+from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
 from tests.support.warm import (
     ANCESTORS,
@@ -356,6 +357,32 @@ def test_a_call_without_a_login_is_warm(tmp_path: Path) -> None:
         # As in a container, in a service and over ssh: no terminal, locale or session of a login,
         # and for the kernel's audit each login is another.
         call.run_warm(env=environ, start_new_session=True)
+
+
+def test_the_next_server_has_loaded_the_client_of_a_provider_that_was_used(
+    tmp_path: Path, fake_gemini: FakeGemini
+) -> None:
+    environ = variables(tmp_path, runtime_folder(tmp_path)) | {
+        "GOOGLE_API_KEY": "key", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url,
+    }  # fmt: skip
+    asked = [KOGNITERM, "run", "-y", "--no-sandbox", "--model", "google_genai:gemini-2.5-pro", "go"]
+
+    def is_warm() -> bool:
+        fake_gemini.call(("execute_command", {"command": WHO, "purpose": "Look."}))
+        fake_gemini.say("Done.")
+        subprocess.run(asked, env=environ, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True)
+        return "warm_server" in (tmp_path / "ancestors").read_text()
+
+    with warm_server(tmp_path, environ) as found:  # after a call with a scripted model
+        first = server_of(found)
+        until(is_warm)
+        until(lambda: until_found(found.parent) == found and server_of(found) != first)
+        until(is_warm)
+        second = server_of(found)
+        assert "langchain_google_genai" in Path(f"/proc/{second}/cmdline").read_text()
+        # A session that loaded it itself would replace the server again.
+        until(is_warm)
+        assert server_of(found) == second
 
 
 def test_a_change_of_the_code_is_seen_at_once(warm: Warm) -> None:

@@ -13,7 +13,7 @@ import sys
 from contextlib import ExitStack
 
 from kogniterm.addons.warm import warm_server
-from kogniterm.addons.warm.warm_place import open_private
+from kogniterm.addons.warm.warm_place import CLIENT_LIBRARIES, open_private
 from kogniterm.addons.warm.warm_start import take_socket
 from kogniterm.ui.questions import answer_keys
 
@@ -37,4 +37,5 @@ if __name__ == "__main__":
     folder = open_private(sys.argv[1])
     assert folder is not None
     with ExitStack() as closing:
-        warm_server.main(*take_socket(folder, closing), IDLE_SECONDS)
+        # Sessions that load a client library would put the user's server in the place of this one.
+        warm_server.main(*take_socket(folder, closing), CLIENT_LIBRARIES, IDLE_SECONDS)
