@@ -199,15 +199,15 @@ def warmed(agent: Agent, server: ScriptedServer) -> Iterator[Agent]:
     environ = {key: value for key, value in agent.environ.items() if key != "KOGNITERM_WARM"}
     warm = replace(agent, name=agent.name.replace("plain", "warm"), environ=environ)
     with serving(warm.home, lambda: warm.one_shot(server, warm.free, 0)):
-        until = time.monotonic() + PATIENCE
-        while warm.servers != (found := servers_of(warm.home)):  # it goes on in a process it forks
-            warm = replace(warm, servers=found, warm=True)
+        until, stays = time.monotonic() + PATIENCE, False
+        while not stays:  # a server goes on in a process that it forks
+            warm = replace(warm, servers=servers_of(warm.home), warm=True)
             try:
                 warm.one_shot(server, warm.free, 0)
+                stays = bool(warm.servers) and warm.servers == servers_of(warm.home)
             except SystemExit:  # the server still loads
                 if time.monotonic() > until:
                     raise
-                warm = replace(warm, servers=())
         yield warm
 
 
