@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from kogniterm.__main__ import run_here
 from kogniterm.addons.warm import warm_place as place
+from kogniterm.addons.warm.warm_start import replace_server
 from kogniterm.errors import KognitermError
 from kogniterm.host.processes import process_file
 from kogniterm.host.terminal_owner import TerminalJob, set_user_job
@@ -52,8 +53,6 @@ def be_session(
             before = place.loaded_clients()
             status = _run() & 0xFF
             if place.loaded_clients() != before:
-                from kogniterm.addons.warm.warm_start import replace_server
-
                 replace_server(server)
             connection.send(b"%d" % status)
     except (OSError, ValueError):

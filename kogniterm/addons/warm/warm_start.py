@@ -26,8 +26,8 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
 """Variables that the server gets beside the interpreter's: its own modules, and the locale."""
 _SERVER = ("-P", "-m", "kogniterm.addons.warm.warm_server")
 _USED = "kogniterm.agent.graph"
-END_SECONDS = 1.0
-"""Most seconds to wait for the end of a server that has been told to end."""
+END_MILLISECONDS = 1000
+"""Most to wait for the end of a server that has been told to end."""
 
 
 class WarmServer(NamedTuple):
@@ -52,7 +52,9 @@ def replace_server(server: int) -> None:
         with closing_descriptor(opened):
             if os.getppid() == server:  # else it has ended, or another session has replaced it
                 signal.pidfd_send_signal(opened, signal.SIGTERM)
-                select.select([opened], [], [], END_SECONDS)
+                ended = select.poll()
+                ended.register(opened, select.POLLIN)
+                ended.poll(END_MILLISECONDS)
                 _start()
 
 
