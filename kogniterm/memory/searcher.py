@@ -157,9 +157,8 @@ class Searcher:
             self._give_vectors_up()
 
     def _store(self, vectors: Vectors, made: Mapping[int, bytes]) -> Sequence[Fact]:
-        """Store computed vectors; return the facts whose vectors are the next to compute."""
+        """Store computed vectors, but of facts forgotten since; return the facts that are next."""
         with self._lock:
-            # A fact may have been forgotten meanwhile.
             kept = {one: vector for one, vector in made.items() if one in self._missing}
             vectors.add(self._repository, kept)
             for one in kept:
@@ -191,13 +190,12 @@ class Searcher:
 
     def _nearest(self, question: str) -> tuple[Sequence[int], Mapping[int, float]]:
         """Return what the vectors find, as `Vectors.search`; nothing while some are missing."""
-        if self._vectors is None or self._missing:
-            return (), {}
-        try:
-            return self._vectors.search(question, POOL)
-        except KognitermError:
-            self._give_vectors_up()
-            return (), {}
+        if self._vectors is not None and not self._missing:
+            try:
+                return self._vectors.search(question, POOL)
+            except KognitermError:
+                self._give_vectors_up()
+        return (), {}
 
 
 def _tell(words: WordIndex, scores: Mapping[int, float]) -> set[int]:

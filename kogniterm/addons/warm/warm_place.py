@@ -17,13 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "KOGNITERM_WARM"
-PLAIN_NAMES = (
-    "ANTHROPIC_LOG", "CI", "DEFER_PYDANTIC_BUILD", "GLIBC_TUNABLES", "OPENAI_LOG",
-    "OTEL_PYTHON_CONTEXT", "PY_SAX_PARSER",
-)  # fmt: skip
+PLAIN_NAMES = ("ANTHROPIC_LOG", "CI", "GLIBC_TUNABLES", "OPENAI_LOG", "PY_SAX_PARSER")
 PLAIN_PREFIXES = (
-    "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "SUDO_", "WCWIDTH_", "WEBSOCKETS_",
-    "_PYTHON",
+    "DEFER_PYDANTIC_", "LANGGRAPH_", "LD_", "MALLOC_", "OPENSSL_", "OTEL_PYTHON_CONTEXT",
+    "PYDANTIC_", "SUDO_", "WCWIDTH_", "WEBSOCKETS_", "_PYTHON",
 )  # fmt: skip
 """Variables that the loader or a library reads while it is loaded, which a fork would be too late
 for, and those of CI and sudo. A start with one of them is a plain one."""

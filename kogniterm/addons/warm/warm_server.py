@@ -2,9 +2,9 @@
 
     python -P -m kogniterm.addons.warm.warm_server LOCK SOCKET [CLIENT …]
 
-CLIENT is a client library of a provider that was used before. The server reads no settings, no key
-and no file of a project: it imports modules, and its environment holds the home, the locale and
-what the interpreter reads. It never reads a word of a client, so no client can hold it up.
+CLIENT is a client library that was used before. The server reads no settings, key or file of a
+project: it imports modules, and its environment holds the home, the locale and what the interpreter
+reads. It never reads a word of a client, so no client can hold it up.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ PRELOADED = (
     "kogniterm.approval.analysis.same_command",
     "kogniterm.approval.analysis.sandbox_failures",
 )
-"""Modules that lead, with `FIRST_TURN`, to most of what a turn imports. The rest would take more
-memory than a server may have that perhaps waits in vain."""
+"""Modules that lead, with `FIRST_TURN`, to most that a turn imports; the rest takes much memory."""
 _SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
 """Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _PEER = struct.Struct("3i")
@@ -62,7 +61,7 @@ _INHERITED_FILES = (
 is none of them."""
 
 
-def main(lock: int, bound: int, clients: Sequence[str] = (), idle: float = IDLE_SECONDS) -> None:
+def main(lock: int, bound: int, clients: Sequence[str], idle: float = IDLE_SECONDS) -> None:
     """Serve at the socket `bound` until there was no session for `idle` seconds.
 
     `clients` are of `CLIENT_LIBRARIES`, and loaded too. Both descriptors are from `warm_start`; the

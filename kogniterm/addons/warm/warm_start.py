@@ -26,8 +26,6 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
 """Variables that the server gets beside the interpreter's: its own modules, and the locale."""
 _SERVER = ("-P", "-m", "kogniterm.addons.warm.warm_server")
 _USED = "kogniterm.agent.graph"
-END_MILLISECONDS = 1000
-"""Most to wait for the end of a server that has been told to end."""
 
 
 class WarmServer(NamedTuple):
@@ -54,7 +52,7 @@ def replace_server(server: int) -> None:
                 signal.pidfd_send_signal(opened, signal.SIGTERM)
                 ended = select.poll()
                 ended.register(opened, select.POLLIN)
-                ended.poll(END_MILLISECONDS)
+                ended.poll(1000)  # milliseconds
                 _start()
 
 
