@@ -52,7 +52,7 @@ QUOTES = (
         )
     ),
     Quote("docs/own.md", "make bench",
-          "a one-shot takes {one-shot, whole, warm / plain:.2f} of the time"),
+          "a plain one-shot takes {one-shot, whole / KogniTerm warm:.1f} times as long"),
 )  # fmt: skip
 
 
