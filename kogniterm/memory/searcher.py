@@ -190,9 +190,9 @@ class Searcher:
 
     def _nearest(self, question: str) -> tuple[Sequence[int], Mapping[int, float]]:
         """Return what the vectors find, as `Vectors.search`; nothing while some are missing."""
-        if self._vectors is not None and not self._missing:
+        if (vectors := self._vectors) is not None and not self._missing:
             try:
-                return self._vectors.search(question, POOL)
+                return vectors.search(question, POOL)
             except KognitermError:
                 self._give_vectors_up()
         return (), {}
